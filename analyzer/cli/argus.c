@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* argus(1): finds the subcommand and hands over. */
+#include <config.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "analyzer/cli/cli.h"
+
+static const struct argus_command commands[] = {
+    {"record", "the recorder of one node and step (started by the plugin and by run)",
+     argus_cmd_record},
+};
+
+void argus_cli_error(const char *command, const char *format, ...)
+{
+    va_list ap;
+
+    fprintf(stderr, "argus %s: ", command);
+    va_start(ap, format);
+    vfprintf(stderr, format, ap);
+    va_end(ap);
+    fputc('\n', stderr);
+}
+
+static void usage(FILE *out)
+{
+    fputs("Usage: argus COMMAND [OPTION...]\n"
+          "Finds the GPU, link or host that makes a distributed training job slow.\n\n"
+          "Commands:\n",
+          out);
+    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
+        fprintf(out, "  %-10s %s\n", commands[i].name, commands[i].summary);
+    fputs("\n`argus COMMAND --help` tells its options; argus(1) is the manual.\n", out);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        usage(stderr);
+        return ARGUS_EXIT_USAGE;
+    }
+    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
+        usage(stdout);
+        return ARGUS_EXIT_OK;
+    }
+    if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V")) {
+        printf("argus %s\n", PACKAGE_VERSION);
+        return ARGUS_EXIT_OK;
+    }
+    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+        if (!strcmp(argv[1], commands[i].name))
+            return commands[i].run(argc - 1, argv + 1);
+    }
+    fprintf(stderr, "argus: no command \"%s\"; `argus --help` lists them\n", argv[1]);
+    return ARGUS_EXIT_USAGE;
+}
