@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The model: everything that the timelines of one step say, in columns.
+ *
+ * Load once, read from everywhere; nothing changes after argus_model_load().
+ * Ranks are addressed by index (0..n_ranks-1, in order of rank number), steps
+ * by the common step number (0..n_steps-1).  A rank that lacks a step, or
+ * whose step touches a gap, reads as NAN there.  Durations are float
+ * nanoseconds (24 bits of mantissa: better than 1e-7), times int64 ns.
+ *
+ *   wait and work   of a collective c on group g, matched by sequence:
+ *                   work = shortest duration over the ranks of g, wait_r =
+ *                   d_r - work.  From the summary: work of a class and step =
+ *                   min over ranks of the per-call minimum; wait of a rank =
+ *                   sum - count * work.  Groups with one rank present have no
+ *                   work of their own: NAN, never a guess.
+ *   local           step time minus exposed waiting: what the rank itself needed.
+ *   peers           ranks of the same pipeline stage (and expert shard) that
+ *                   run the same compute classes equally often.
+ */
+#ifndef ARGUS_MODEL_H
+#define ARGUS_MODEL_H
+
+#include <argus/timeline.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "analyzer/util/error.h"
+
+/* Columns: one float a rank and step. */
+enum argus_column {
+    ARGUS_COL_DURATION = 0, /* end - start */
+    ARGUS_COL_COMPUTE,      /* as in argus_step_row */
+    ARGUS_COL_COMM,
+    ARGUS_COL_EXPOSED,
+    ARGUS_COL_COPY,
+    ARGUS_COL_COPY_BUSY,
+    ARGUS_COL_COPY_BYTES,
+    ARGUS_COL_IDLE,
+    ARGUS_COL_HEAD_IDLE,
+    ARGUS_COL_GAP,
+    ARGUS_COL_GAP_OFFSET,
+    ARGUS_COL_LEAD_IDLE,
+    ARGUS_COL_OVERHEAD,
+    ARGUS_COL_ALLOC,
+    ARGUS_COL_FORWARD,
+    ARGUS_COL_BACKWARD,
+    ARGUS_COL_OPTIMIZER,
+    ARGUS_COL_KERNELS,
+    ARGUS_COL_NEW_CLASSES,
+    /* computed after loading */
+    ARGUS_COL_WAIT,  /* waiting for others in collectives and receives, exposed part */
+    ARGUS_COL_LOCAL, /* DURATION - WAIT */
+    ARGUS_COL_COUNT
+};
+
+enum argus_group_kind {
+    ARGUS_GROUP_OTHER = 0,
+    ARGUS_GROUP_WORLD, /* all ranks */
+    ARGUS_GROUP_TP,
+    ARGUS_GROUP_DP,
+    ARGUS_GROUP_PP,
+    ARGUS_GROUP_EP,
+    ARGUS_GROUP_EDP,
+    ARGUS_GROUP_KINDS
+};
+const char *argus_group_kind_name(enum argus_group_kind kind); /* "tp", "dp", ... */
+
+/* A communicator. */
+struct argus_group {
+    uint64_t hash;
+    enum argus_group_kind kind;
+    char *name;      /* for people: the source's name, else "dp_0" */
+    uint32_t size;   /* ranks that it has, present or not */
+    int *members;    /* rank index by rank in the communicator, -1: no timeline */
+    size_t present;  /* members that have a timeline */
+    int nodes;       /* nodes that the present members are on */
+    double per_step; /* calls a step */
+    double bytes;    /* bytes a step and rank */
+    int matched;     /* 0: calls do not line up; not used for wait or work */
+};
+
+/* A comparable collective: one group, function, message. */
+struct argus_comm_class {
+    int group;
+    uint8_t func;  /* enum argus_func */
+    uint8_t dtype; /* enum argus_dtype */
+    int blocking;  /* 1: all members wait for the last one */
+    int32_t peer;  /* rank in the communicator (send, recv: peer; rooted: root), -1: none */
+    uint64_t bytes;
+    double count;  /* calls a step, median */
+    size_t ranks;  /* ranks that report it */
+    float *work;   /* [n_steps]: shortest call over ranks, ns; NAN: none */
+    float *spread; /* [n_steps]: max over ranks of the mean duration - work; NAN */
+};
+
+/* One rank's view of one comparable collective. */
+struct argus_rank_comm {
+    int comm_class;
+    float *sum;   /* [n_rows] by the rank's own step, ns; see argus_rank_value() */
+    float *min;   /* [n_rows] */
+    float *count; /* [n_rows] */
+    float *lead;  /* [n_rows] idle directly before the calls */
+};
+
+/* A comparable computation: kernel name, grid, block (streams pooled). */
+struct argus_kernel_class {
+    uint64_t signature;
+    const char *name;
+    uint8_t kind; /* ARGUS_CLASS_COMPUTE, _GRAPH, _COPY */
+    uint8_t family;
+    uint8_t func;
+    uint32_t grid[3], block[3];
+    size_t ranks;
+};
+
+/* One rank's durations of one class, by window. */
+struct argus_rank_class {
+    int kernel_class;
+    float *typical; /* [n_windows] mean over modes of the mode's median, ns; NAN: not run */
+    float *p99;     /* [n_windows] of the slowest mode that holds >= 5 % of the calls */
+    float *sum;     /* [n_windows] total time, ns */
+    float *count;   /* [n_windows] */
+    float *modes;   /* [n_windows] number of modes */
+    float *early;   /* NULL, or as typical for single kept steps (reserved) */
+};
+
+struct argus_model_rank {
+    int rank;
+    int node; /* index into nodes */
+    int local_rank;
+    int tp, pp, dp, ep; /* coordinates, 0 where the dimension does not exist */
+    int shard;          /* expert shard, 0 */
+    int peers;          /* index into peer_sets, -1: no peers */
+    char *path;
+    struct argus_timeline_info info;
+    struct argus_timeline_counters counters;
+    int sealed;
+    char end[16];
+
+    int first_step;       /* number of its first row */
+    int n_rows;           /* rows from first_step on, holes included */
+    int shift;            /* common step = own step + shift */
+    int64_t *start;       /* [n_rows], 0: no such step */
+    uint32_t *flags;      /* [n_rows] ARGUS_STEP_* */
+    uint32_t *gap_family; /* [n_rows] kind << 8 | func of the class that ended the longest gap */
+    float *col[ARGUS_COL_COUNT];
+    struct argus_rank_comm *comms;
+    size_t n_comms;
+    struct argus_rank_class *classes;
+    size_t n_classes;
+    double clock_offset;   /* ns to add to its times, for pictures and host gaps only */
+    double clock_residual; /* ns */
+};
+
+struct argus_peer_set {
+    int stage, shard;
+    int *ranks; /* indices */
+    size_t n;
+};
+
+struct argus_model_keys { /* step.json, else the defaults */
+    double info, warn, critical;
+    double floor_ms;
+    int min_steps;
+};
+
+struct argus_topology {
+    int tp, pp, dp, ep;
+    const char *source; /* "inferred", "names", "option" */
+};
+
+struct argus_model {
+    char *dir; /* directory of the timelines */
+    char *job;
+    char *step;
+    int world; /* as the ranks say */
+    char *source;
+    int simulated;
+    struct argus_model_rank *ranks;
+    size_t n_ranks;
+    char **nodes;
+    size_t n_nodes;
+    int n_steps;
+    uint8_t *use; /* [n_steps] 1: compared (no warm-up, no gap, not partial) */
+    int n_used;
+    int cluster_steps; /* steps a window */
+    int n_windows;
+    struct argus_group *groups;
+    size_t n_groups;
+    struct argus_comm_class *comm_classes;
+    size_t n_comm_classes;
+    struct argus_kernel_class *kernel_classes;
+    size_t n_kernel_classes;
+    struct argus_peer_set *peer_sets;
+    size_t n_peer_sets;
+    struct argus_topology topology;
+    struct argus_model_keys keys;
+    /* data quality */
+    int *ranks_missing;
+    size_t n_ranks_missing;
+    uint64_t dropped, invalid, gaps, late, torn;
+    char **notes;
+    size_t n_notes;
+    double clock_residual; /* ns, worst */
+    void *arena;           /* owner of the arrays above */
+};
+
+struct argus_model_options {
+    const char *topology; /* "tp=2,pp=4,dp=8,ep=1" or NULL */
+    int first_step;       /* --steps A:B; -1: from the beginning */
+    int last_step;        /* -1: to the end */
+    int processes;        /* loaders; 0: as many as CPUs */
+    void (*progress)(void *arg, size_t done, size_t total);
+    void *progress_arg;
+};
+void argus_model_options_init(struct argus_model_options *options);
+
+/* All timelines of `dir` ("rank-*.h5", sealed, open or torn).  A file that cannot be read becomes a note and a missing
+ * rank; an empty directory is an error.  NULL on error. */
+struct argus_model *argus_model_load(const char *dir, const struct argus_model_options *options,
+                                     argus_error_t *err);
+void argus_model_destroy(struct argus_model *m);
+
+/* The value of a column array of rank `r` at common step k; NAN when it has none. */
+static inline float argus_rank_value(const struct argus_model_rank *r, const float *array, int k)
+{
+    int i = k - r->shift - r->first_step;
+
+    return array && i >= 0 && i < r->n_rows ? array[i] : NAN;
+}
+static inline float argus_rank_col(const struct argus_model_rank *r, enum argus_column c, int k)
+{
+    return argus_rank_value(r, r->col[c], k);
+}
+/* Row index of common step k in the rank's arrays, -1: none. */
+static inline int argus_rank_row(const struct argus_model_rank *r, int k)
+{
+    int i = k - r->shift - r->first_step;
+
+    return i >= 0 && i < r->n_rows && r->start[i] ? i : -1;
+}
+
+/* Rank index of a global rank number, -1: not there. */
+int argus_model_find_rank(const struct argus_model *m, int rank);
+/* Median over used steps of a column of one rank; NAN: none. */
+double argus_model_rank_median(const struct argus_model *m, size_t rank_index,
+                               enum argus_column c);
+/* Step time of step k: median over ranks of DURATION; NAN: none. */
+double argus_model_step_time(const struct argus_model *m, int k);
+/* A sentence for data_quality.notes. */
+void argus_model_note(struct argus_model *m, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+#endif /* ARGUS_MODEL_H */
