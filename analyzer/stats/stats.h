@@ -13,7 +13,7 @@
 /* ---- robust.c ---------------------------------------------------------- */
 
 double argus_median(const double *x, size_t n);
-double argus_median_inplace(double *x, size_t n);            /* reorders x; O(n) */
+double argus_median_inplace(double *x, size_t n);             /* reorders x; O(n) */
 double argus_quantile_inplace(double *x, size_t n, double q); /* linear interpolation; reorders x */
 /* Median absolute deviation from `centre`, not scaled. */
 double argus_mad(const double *x, size_t n, double centre);
@@ -70,11 +70,11 @@ enum argus_change_kind {
 };
 struct argus_change {
     enum argus_change_kind kind;
-    size_t onset;    /* first shifted point */
-    size_t recovered;/* first point after the episode; n when it did not end */
-    double before;   /* median before (or `reference`) */
-    double after;    /* median of the shifted part */
-    double ratio;    /* after / before */
+    size_t onset;     /* first shifted point */
+    size_t recovered; /* first point after the episode; n when it did not end */
+    double before;    /* median before (or `reference`) */
+    double after;     /* median of the shifted part */
+    double ratio;     /* after / before */
 };
 /* Upward shift of a series (step times, lateness, ratios).  Robust two-sided scan on medians.  A shift counts from
  * `min_ratio` (1.10), or from 1.03 when it is significant and lasts >= 50 points; >= min_length (10) points long.
