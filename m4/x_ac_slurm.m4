@@ -14,15 +14,27 @@ AC_DEFUN([X_AC_SLURM], [
       AS_IF([test -r "$d/include/slurm/spank.h"], [
         have_slurm=yes
         AS_IF([test "$d" != /usr], [SLURM_CPPFLAGS="-I$d/include"])
-        slurm_version=`$SED -n 's/^#define SLURM_VERSION_NUMBER  *\(0x[[0-9a-fA-F]]*\).*/\1/p' \
-            "$d/include/slurm/slurm.h" "$d/include/slurm/slurm_version.h" 2>/dev/null | head -n 1`
-        slurm_release=`printf '%d.%02d.%d' $(( ($slurm_version >> 16) & 255 )) $(( ($slurm_version >> 8) & 255 )) \
-            $(( $slurm_version & 255 )) 2>/dev/null`
-        slurm_summary="$d/include/slurm ($slurm_release)"
-        slurm_builds=", spank_argus.so (for Slurm $slurm_release only)"
         break
       ])
     done
+    AS_IF([test "$have_slurm" = yes], [
+      dnl The number stands in slurm.h or in a header that it includes, as a
+      dnl literal or as an expression: only the compiler knows.
+      x_ac_slurm_cppflags=$CPPFLAGS
+      CPPFLAGS="$CPPFLAGS $SLURM_CPPFLAGS"
+      AC_COMPUTE_INT([slurm_version], [SLURM_VERSION_NUMBER], [
+#include <stdint.h>
+#include <slurm/slurm.h>
+#include <slurm/spank.h>
+], [slurm_version=0])
+      CPPFLAGS=$x_ac_slurm_cppflags
+      AS_IF([test "$slurm_version" -eq 0],
+        [AC_MSG_ERROR([$d/include/slurm/spank.h does not compile (see config.log), --without-slurm builds without it])])
+      slurm_release=`printf '%d.%02d.%d' $(( ($slurm_version >> 16) & 255 )) $(( ($slurm_version >> 8) & 255 )) \
+          $(( $slurm_version & 255 ))`
+      slurm_summary="$d/include/slurm ($slurm_release)"
+      slurm_builds=", spank_argus.so (for Slurm ${slurm_release%.*} only)"
+    ])
     AS_IF([test "$have_slurm" = no && test "x$with_slurm" != xcheck && test "x$with_slurm" != xyes],
       [AC_MSG_ERROR([no slurm/spank.h below $with_slurm/include])])
   ])
