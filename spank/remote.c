@@ -48,13 +48,13 @@ void argus_remote_say(const char *line)
     slurm_debug("%s", line);
 }
 
-/* One line: to the user if asked for by name, on one node, and to slurmd's log. */
+/* One line: to the user if asked for by name, on one node, and to slurmd's log (slurm_error would go to everybody). */
 static void excuse(const char *reason, bool fault)
 {
     const char *node = state.facts.node ? state.facts.node : state.facts.node_name;
 
     if (fault)
-        slurm_error("argus: %s: %s; the step is not traced", node, reason);
+        slurm_info("argus: %s: %s; the step is not traced", node, reason);
     else
         slurm_verbose("argus: %s: %s; the step is not traced", node, reason);
     if (argus_plugin.request.given && state.facts.nodeid == 0)
