@@ -95,6 +95,16 @@ struct argus_finding {
     double gpu_hours;
 };
 
+/* "steps": in the job's verdict.json only, one line a step that has a verdict:
+ * [{"step":"0","verdict":"ok","severity":"none","slowdown":1.0,"gpu_hours":0.0}] */
+struct argus_step_line {
+    char *step;
+    enum argus_verdict_kind kind;
+    enum argus_severity severity;
+    double slowdown;
+    double gpu_hours;
+};
+
 struct argus_verdict {
     enum argus_verdict_kind kind;
     enum argus_severity severity;
@@ -131,6 +141,8 @@ struct argus_verdict {
     size_t n_evidence;
     struct argus_finding *findings;
     size_t n_findings;
+    struct argus_step_line *steps;
+    size_t n_steps;
     char **explained; /* sentences */
     size_t n_explained;
     struct { /* "data_quality" */
