@@ -131,6 +131,15 @@ void argus_hooks_install(void)
     pthread_once(&once, install);
 }
 
+/* Records need a spool to go to.  Asked before anything is switched on: a
+ * compile worker or a read-only spool costs nothing at all. */
+static bool worth_it(void)
+{
+    struct argus_identity id;
+
+    return argus_identity_read(&id) == 0 && access(id.spool, W_OK | X_OK) == 0;
+}
+
 /* The driver calls this in the first cuInit() of every process that inherited
  * CUDA_INJECTION64_PATH.  Anything but success would make it complain. */
 int InitializeInjection(void)
@@ -142,9 +151,11 @@ int InitializeInjection(void)
             argus_ring_standdown(ARGUS_SOURCE_CUPTI, ARGUS_REASON_OFF, 0);
         return 1;
     }
-    cupti_started = 1;
-    argus_hooks_install();
-    argus_cupti_start();
+    if (worth_it()) {
+        cupti_started = 1;
+        argus_hooks_install();
+        argus_cupti_start();
+    }
     errno = saved;
     return 1;
 }
