@@ -45,7 +45,10 @@ static struct {
     bool graphs_coarse;
     bool can_ask; /* the KERNEL question works here */
     struct cupti_counts counts;
-    int64_t started, last_flush, last_record, last_poll, yielded_at, gap_from;
+    /* On the monotonic clock; the first four 0: not yet. */
+    int64_t last_flush, last_record, last_poll, yielded_at, started;
+    /* On the records' clock. */
+    int64_t record_seen, gap_from;
     uint64_t activity_at_record, activity_at_poll;
     int64_t window_start;
     uint64_t window_seen, window_invalid;
@@ -192,7 +195,7 @@ void argus_cupti_start(void)
         argus_ring_standdown(ARGUS_SOURCE_CUPTI, ARGUS_REASON_BAD_VERSION,
                              (int)argus_cupti_version);
     }
-    cu.started = argus_now(CLOCK_REALTIME);
+    cu.started = argus_now(CLOCK_MONOTONIC);
     __atomic_store_n(&cu.state, ACTIVE, __ATOMIC_RELEASE);
 }
 
@@ -221,7 +224,7 @@ static void flush_mark(int64_t when)
     argus_ring_commit(r, ARGUS_SOURCE_CUPTI);
 }
 
-static void drain(int64_t now, bool final)
+static void drain(struct argus_moment now, bool final)
 {
     uint64_t seen = cu.counts.seen;
     uint8_t *buffer;
@@ -229,16 +232,17 @@ static void drain(int64_t now, bool final)
     int i;
 
     while ((i = argus_pool_next(&buffer, &valid)) >= 0) {
-        argus_cupti_parse(buffer, valid, now, final, &cu.counts);
+        argus_cupti_parse(buffer, valid, now.real, final, &cu.counts);
         argus_pool_recycle(i, valid);
     }
     if (cu.counts.seen != seen) {
-        cu.last_record = now;
+        cu.last_record = now.mono;
+        cu.record_seen = now.real;
         cu.activity_at_record = __atomic_load_n(&argus_activity, __ATOMIC_RELAXED);
     }
 }
 
-static void flush(int64_t now, uint32_t flags)
+static void flush(struct argus_moment now, uint32_t flags)
 {
     size_t dropped = 0;
 
@@ -249,20 +253,20 @@ static void flush(int64_t now, uint32_t flags)
         argus_ring_drop(ARGUS_SOURCE_CUPTI, dropped);
     __atomic_store_n(&cu.in_flush, 0, __ATOMIC_RELEASE);
     drain(now, flags & CF_FLUSH_FORCED);
-    flush_mark(now);
-    cu.last_flush = now;
+    flush_mark(now.real);
+    cu.last_flush = now.mono;
 }
 
 /* Bad timestamps come in floods once device buffers go wrong.  One remedy a
  * window, each stronger than the one before. */
-static void watch_validity(int64_t now)
+static void watch_validity(struct argus_moment now)
 {
     uint64_t seen = cu.counts.seen - cu.window_seen;
     uint64_t invalid = cu.counts.invalid - cu.window_invalid;
 
-    if (now - cu.window_start < RATIO_WINDOW)
+    if (now.mono - cu.window_start < RATIO_WINDOW)
         return;
-    cu.window_start = now;
+    cu.window_start = now.mono;
     cu.window_seen = cu.counts.seen;
     cu.window_invalid = cu.counts.invalid;
     if (seen < RATIO_LEAST || invalid * 100 <= seen)
@@ -287,13 +291,13 @@ static void watch_validity(int64_t now)
     default:
         disable_kinds();
         argus_ring_standdown(ARGUS_SOURCE_CUPTI, ARGUS_REASON_INVALID_TIMES, 0);
-        gap(cu.last_record, now, ARGUS_REASON_INVALID_TIMES);
+        gap(cu.record_seen, now.real, ARGUS_REASON_INVALID_TIMES);
         __atomic_store_n(&cu.state, STOPPED, __ATOMIC_RELEASE);
         break;
     }
 }
 
-static void rearm(int64_t now)
+static void rearm(struct argus_moment now)
 {
     int rc = arm();
 
@@ -301,14 +305,15 @@ static void rearm(int64_t now)
         argus_debug("cupti: refused again, code %d", rc);
         argus_ring_standdown(ARGUS_SOURCE_CUPTI, ARGUS_REASON_OTHER_CLIENT, rc);
         if (cu.state != YIELDED) {
-            cu.yielded_at = now;
+            cu.yielded_at = now.mono;
             __atomic_store_n(&cu.state, YIELDED, __ATOMIC_RELEASE);
         }
         return;
     }
-    gap(cu.gap_from, now, ARGUS_REASON_OTHER_CLIENT);
-    cu.last_record = now;
-    cu.gap_from = now;
+    gap(cu.gap_from, now.real, ARGUS_REASON_OTHER_CLIENT);
+    cu.last_record = now.mono;
+    cu.record_seen = now.real;
+    cu.gap_from = now.real;
     cu.activity_at_record = __atomic_load_n(&argus_activity, __ATOMIC_RELAXED);
     argus_ring_standdown(ARGUS_SOURCE_CUPTI, ARGUS_REASON_NONE, 0);
     __atomic_store_n(&cu.state, ACTIVE, __ATOMIC_RELEASE);
@@ -317,47 +322,47 @@ static void rearm(int64_t now)
 
 /* Quiet for a while.  Idle GPU, kinds switched off by somebody, or somebody
  * else's callbacks? */
-static void watch_quiet(int64_t now)
+static void watch_quiet(struct argus_moment now)
 {
     uint64_t activity = __atomic_load_n(&argus_activity, __ATOMIC_RELAXED);
 
     if (!cu.last_record) {
-        if (now - cu.started > SILENT_AFTER && activity > SILENT_ACTIVITY &&
+        if (now.mono - cu.started > SILENT_AFTER && activity > SILENT_ACTIVITY &&
             argus_ring_standdown_of(ARGUS_SOURCE_CUPTI) == ARGUS_REASON_NONE)
             argus_ring_standdown(ARGUS_SOURCE_CUPTI, ARGUS_REASON_SILENT, 0);
         return;
     }
-    if (now - cu.last_record < QUIET_AFTER || now - cu.last_poll < POLL_EVERY)
+    if (now.mono - cu.last_record < QUIET_AFTER || now.mono - cu.last_poll < POLL_EVERY)
         return;
-    cu.last_poll = now;
-    cu.gap_from = cu.last_record;
+    cu.last_poll = now.mono;
+    cu.gap_from = cu.record_seen;
     if (cu.can_ask && nobody_traces()) {
         rearm(now);
     } else if (activity - cu.activity_at_record > SILENT_ACTIVITY / 10) {
         /* Collectives go on, kernels are traced, and none reaches us. */
         argus_debug("cupti: another client has the callbacks");
         argus_ring_standdown(ARGUS_SOURCE_CUPTI, ARGUS_REASON_OTHER_CLIENT, 0);
-        gap(cu.gap_from, now, ARGUS_REASON_OTHER_CLIENT);
-        cu.gap_from = now;
-        cu.yielded_at = now;
+        gap(cu.gap_from, now.real, ARGUS_REASON_OTHER_CLIENT);
+        cu.gap_from = now.real;
+        cu.yielded_at = now.mono;
         __atomic_store_n(&cu.state, YIELDED, __ATOMIC_RELEASE);
     }
 }
 
-static void yielded_turn(int64_t now)
+static void yielded_turn(struct argus_moment now)
 {
-    if (now - cu.last_poll < POLL_EVERY)
+    if (now.mono - cu.last_poll < POLL_EVERY)
         return;
-    cu.last_poll = now;
-    if (cu.can_ask ? nobody_traces() : now - cu.yielded_at > BLIND_WAIT) {
+    cu.last_poll = now.mono;
+    if (cu.can_ask ? nobody_traces() : now.mono - cu.yielded_at > BLIND_WAIT) {
         rearm(now);
         return;
     }
-    gap(cu.gap_from, now, ARGUS_REASON_OTHER_CLIENT);
-    cu.gap_from = now;
+    gap(cu.gap_from, now.real, ARGUS_REASON_OTHER_CLIENT);
+    cu.gap_from = now.real;
 }
 
-void argus_cupti_turn(int64_t now)
+void argus_cupti_turn(struct argus_moment now)
 {
     switch (__atomic_load_n(&cu.state, __ATOMIC_ACQUIRE)) {
     case ACTIVE:
@@ -365,7 +370,7 @@ void argus_cupti_turn(int64_t now)
         argus_pool_top_up();
         /* Never before a buffer was asked for: in a process that does not
          * use the GPU this call can wait for ever. */
-        if (argus_pool_ever_requested() && now - cu.last_flush >= FLUSH_EVERY)
+        if (argus_pool_ever_requested() && now.mono - cu.last_flush >= FLUSH_EVERY)
             flush(now, 0);
         if (argus_ring.header->cupti_version == 0)
             argus_ring.header->cupti_version = argus_cupti_version;
@@ -389,7 +394,7 @@ void argus_cupti_turn(int64_t now)
 
 void argus_cupti_finish(void)
 {
-    int64_t now = argus_now(CLOCK_REALTIME);
+    struct argus_moment now = argus_moment_now();
 
     switch (__atomic_load_n(&cu.state, __ATOMIC_ACQUIRE)) {
     case ACTIVE:
@@ -400,7 +405,7 @@ void argus_cupti_finish(void)
         }
         break;
     case YIELDED:
-        gap(cu.gap_from, now, ARGUS_REASON_OTHER_CLIENT);
+        gap(cu.gap_from, now.real, ARGUS_REASON_OTHER_CLIENT);
         drain(now, true);
         break;
     case STOPPED:
@@ -417,7 +422,7 @@ void argus_cupti_abandon(void)
 {
     /* Only while the worker hangs inside CUPTI does nobody parse. */
     if (__atomic_load_n(&cu.in_flush, __ATOMIC_ACQUIRE))
-        drain(argus_now(CLOCK_REALTIME), true);
+        drain(argus_moment_now(), true);
 }
 
 int64_t argus_cupti_timestamp(void)
@@ -429,10 +434,9 @@ int64_t argus_cupti_timestamp(void)
     return (int64_t)t;
 }
 
-void argus_cupti_last(int64_t *kernel_end, int64_t *seen)
+int64_t argus_cupti_quiet_since(void)
 {
-    *kernel_end = cu.counts.newest_end;
-    *seen = cu.last_record;
+    return __atomic_load_n(&cu.last_record, __ATOMIC_RELAXED);
 }
 
 /* ---- streams ---- */

@@ -171,8 +171,13 @@ void argus_thread_forget(void);
 
 /* From cuInit: load, configure, enable.  Never fails towards the caller. */
 void argus_cupti_start(void);
-/* The worker's turn, ten times a second.  `now` is CLOCK_REALTIME ns. */
-void argus_cupti_turn(int64_t now);
+/* Two clocks at once: records are on the first, which may be set back or
+ * forth; waiting is done on the second. */
+struct argus_moment {
+    int64_t real, mono;
+};
+/* The worker's turn, ten times a second. */
+void argus_cupti_turn(struct argus_moment now);
 /* At exit, from the worker: kinds off, forced flush, last buffers. */
 void argus_cupti_finish(void);
 /* No ring: kinds off. */
@@ -183,8 +188,8 @@ void argus_cupti_abandon(void);
 uint32_t argus_cupti_stream(void *stream, int64_t now);
 /* cuptiGetTimestamp, 0 when there is none. */
 int64_t argus_cupti_timestamp(void);
-/* End of the newest kernel seen, and when the worker saw it (REALTIME). */
-void argus_cupti_last(int64_t *kernel_end, int64_t *seen);
+/* When the worker last saw a GPU record (CLOCK_MONOTONIC), 0: never. */
+int64_t argus_cupti_quiet_since(void);
 
 /* ---- device.c ---- */
 
@@ -193,7 +198,7 @@ void argus_device_identify(int ordinal);
 uint32_t argus_device_driver_version(void);
 
 /* ---- nccl.c ---- */
-void argus_nccl_turn(int64_t now);
+void argus_nccl_turn(struct argus_moment now);
 
 /* ---- hoststack.c ---- */
 void argus_hoststack_start(void);
@@ -204,6 +209,11 @@ static inline int64_t argus_now(clockid_t clock)
 
     clock_gettime(clock, &ts);
     return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
+
+static inline struct argus_moment argus_moment_now(void)
+{
+    return (struct argus_moment){argus_now(CLOCK_REALTIME), argus_now(CLOCK_MONOTONIC)};
 }
 
 #endif /* ARGUS_COLLECTOR_INJECT_H */

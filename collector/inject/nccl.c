@@ -161,19 +161,19 @@ out:
 
 /* `links=N`: proxy events for ten seconds every N minutes, by NCCL's own
  * mask, which it reads at each event. */
-void argus_nccl_turn(int64_t now)
+void argus_nccl_turn(struct argus_moment now)
 {
     int *mask = __atomic_load_n(&control.mask, __ATOMIC_ACQUIRE);
 
     if (!mask || control.links <= 0)
         return;
     if (!control.toggle_at)
-        control.toggle_at = now + 60LL * 1000000000 * control.links;
-    if (now < control.toggle_at)
+        control.toggle_at = now.mono + 60LL * 1000000000 * control.links;
+    if (now.mono < control.toggle_at)
         return;
     control.open = !control.open;
     control.toggle_at =
-        now + (control.open ? 10LL * 1000000000 : 60LL * 1000000000 * control.links);
+        now.mono + (control.open ? 10LL * 1000000000 : 60LL * 1000000000 * control.links);
     __atomic_store_n(mask, (int)(control.base | (control.open ? MASK_LINKS : 0)), __ATOMIC_RELAXED);
 }
 

@@ -58,7 +58,8 @@ static void set_end(enum argus_reason reason)
 
 static void *run(void *unused)
 {
-    int64_t next_anchor = 0, now;
+    int64_t next_anchor = 0;
+    struct argus_moment now;
 
     (void)unused;
     prctl(PR_SET_NAME, "argus", 0, 0, 0);
@@ -70,12 +71,12 @@ static void *run(void *unused)
     }
     argus_hoststack_start();
     while (!__atomic_load_n(&stop, __ATOMIC_ACQUIRE)) {
-        now = argus_now(CLOCK_REALTIME);
+        now = argus_moment_now();
         argus_cupti_turn(now);
         argus_nccl_turn(now);
-        if (now >= next_anchor || next_anchor - now > 2 * ANCHOR_NS) {
+        if (now.mono >= next_anchor) {
             anchor();
-            next_anchor = now + ANCHOR_NS;
+            next_anchor = now.mono + ANCHOR_NS;
         }
         wait_while(&stop, 0, TURN_MS * 1000000LL);
     }
