@@ -156,6 +156,7 @@ static const struct key keys[] = {
     {"deadline_s", INT, FIELD(deadline_s), "150", NULL, 0, 86400},
     {"summary", STRING, FIELD(summary), "on", is_word, 0, 0},
     {"live", STRING, FIELD(live), "off", is_word, 0, 0},
+    {"lazy", STRING, FIELD(lazy), "off", is_word, 0, 0},
 };
 
 #define N_KEYS (sizeof(keys) / sizeof(keys[0]))

@@ -29,6 +29,7 @@ struct argus_stepconf {
     const char *dir;        /* absolute; "": unknown */
     const char *argus_version, *slurm_version;
     const char *default_, *mode, *sources, *links, *comment, *summary, *live;
+    const char *lazy;   /* "on": the step is a batch script or a shell */
     uint64_t slurm_job; /* this component's own id; 0: the same as `job` */
     uid_t uid;
     gid_t gid;

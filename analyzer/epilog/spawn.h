@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Run a program with an argument vector (never a shell), a given environment,
+ * a time limit and bounded output.
+ */
+#ifndef ARGUS_EPILOG_SPAWN_H
+#define ARGUS_EPILOG_SPAWN_H
+
+#include <stddef.h>
+
+#include "analyzer/util/error.h"
+
+#define ARGUS_SPAWN_PATH "/usr/bin:/bin:/usr/sbin:/sbin:/usr/local/bin:/opt/slurm/bin"
+
+/*
+ * Variables of a clean environment: PATH, LC_ALL=C, TZ=UTC, HOME, and SLURM_CONF
+ * where `slurm_conf` is not NULL.  Freed by argus_spawn_env_free(); NULL when
+ * memory is short.
+ */
+char **argus_spawn_env(const char *path, const char *slurm_conf, const char *home,
+                       const char *user);
+void argus_spawn_env_free(char **env);
+
+/*
+ * Wait for argv[0] (found through `path` when it has no '/') at most
+ * `timeout_s` seconds; then its process group is killed.  *output gets what it
+ * wrote on stdout, at most `max` bytes and a NUL (the rest is read and thrown
+ * away); the caller frees it.  0 if it exited with status 0; otherwise -1 and
+ * the error holds its first line on stderr.
+ */
+int argus_spawn_capture(char *const argv[], const char *path, char *const env[], int timeout_s,
+                        size_t max, char **output, argus_error_t *err);
+
+#endif /* ARGUS_EPILOG_SPAWN_H */

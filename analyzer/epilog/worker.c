@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <config.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <pwd.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <syslog.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "analyzer/epilog/user.h"
+#include "analyzer/epilog/worker.h"
+#include "analyzer/verdict/comment.h"
+#include "spank/drop.h"
+
+#define NICE 10
+#define GROUPS_MAX 65536
+/* An entry whose work keeps failing is given up: its node's memory is needed. */
+#define ATTEMPTS_MAX 48
+
+static void complain(const struct argus_worker *worker, int priority, const char *name,
+                     const char *text)
+{
+    char line[ARGUS_MESSAGE_MAX + ARGUS_QUEUE_NAME_MAX + 16];
+
+    snprintf(line, sizeof(line), "job %.*s: %s", (int)strcspn(name, "."), name, text);
+    worker->log(priority, line);
+}
+
+void argus_worker_be_modest(void)
+{
+    const struct rlimit none = {0, 0};
+    cpu_set_t allowed, one;
+    int last = -1;
+
+    setpriority(PRIO_PROCESS, 0, NICE);
+    setrlimit(RLIMIT_CORE, &none);
+    if (sched_getaffinity(0, sizeof(allowed), &allowed) == 0) {
+        for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+            if (CPU_ISSET(cpu, &allowed))
+                last = cpu;
+        }
+    }
+    if (last >= 0) {
+        CPU_ZERO(&one);
+        CPU_SET(last, &one);
+        sched_setaffinity(0, sizeof(one), &one);
+    }
+#ifdef SYS_ioprio_set
+    syscall(SYS_ioprio_set, 1 /* process */, 0, 3 << 13 /* idle */);
+#endif
+}
+
+/* ------------------------------------------------------------------------
+ * The user half's process
+ */
+
+static int identity(const struct argus_stepconf *step, struct argus_identity *id,
+                    argus_error_t *err)
+{
+    const struct passwd *pw;
+    int n = 64;
+
+    if (step->uid == (uid_t)-1 || step->gid == (gid_t)-1)
+        return argus_error(err, "the marker names no user");
+    id->uid = step->uid;
+    id->gid = step->gid;
+    id->ngroups = 0;
+    id->groups = malloc(GROUPS_MAX * sizeof(*id->groups));
+    if (!id->groups)
+        return argus_error(err, "out of memory");
+    pw = geteuid() == 0 ? getpwuid(step->uid) : NULL;
+    if (pw) {
+        n = GROUPS_MAX;
+        if (getgrouplist(pw->pw_name, step->gid, id->groups, &n) >= 0 && n > 0)
+            id->ngroups = (size_t)n;
+    }
+    return 0;
+}
+
+static void limit(int resource, rlim_t value)
+{
+    const struct rlimit l = {value, value};
+
+    setrlimit(resource, &l);
+}
+
+static _Noreturn void user_half(const struct argus_worker *worker,
+                                const struct argus_queue_entry *entry, int fd)
+{
+    struct argus_identity id = {0};
+    argus_error_t err = {""};
+    struct argus_work work = {
+        .entry = entry,
+        .spool = worker->queue->path,
+        .analyze = worker->analyze,
+        .record = worker->record,
+        .slurm_conf = worker->slurm.slurm_conf,
+        .analyze_s = worker->analyze_s,
+    };
+    char text[64];
+    int e;
+
+    setsid();
+    argus_drop_signals();
+    e = argus_drop_files(fd);
+    if (e || identity(&entry->steps[0], &id, &err) < 0)
+        _exit(2);
+    if (worker->memory_mb)
+        limit(RLIMIT_AS, (rlim_t)worker->memory_mb << 20);
+    limit(RLIMIT_CPU, (rlim_t)worker->analyze_s);
+    if (chdir("/") < 0)
+        _exit(2);
+    e = argus_drop_become(&id);
+    free(id.groups);
+    if (e) {
+        snprintf(text, sizeof(text), "E cannot become the user: %s", strerror(e));
+        send(fd, text, strlen(text), MSG_NOSIGNAL);
+        _exit(2);
+    }
+    fcntl(fd, F_SETFD, FD_CLOEXEC);
+    work.socket = fd;
+    _exit(argus_user_work(&work));
+}
+
+/* ------------------------------------------------------------------------
+ * What it says
+ */
+
+static int list_holds(const struct argus_hostlist *nodes, const struct argus_comment_names *names,
+                      argus_error_t *err)
+{
+    for (size_t i = 0; i < names->n; i++) {
+        if (argus_hostlist_find(nodes, names->name[i]) < 0)
+            return argus_error(err, "the verdict names node %.64s, which is not the job's",
+                               names->name[i]);
+    }
+    return 0;
+}
+
+int argus_worker_check_line(const struct argus_queue_entry *entry, const char *line,
+                            argus_error_t *err)
+{
+    const struct argus_stepconf *first = &entry->steps[0];
+    struct argus_hostlist nodes = {0};
+    struct argus_comment comment;
+    int rc = -1;
+
+    if (argus_comment_validate(line, err) < 0 || argus_comment_parse(line, &comment, err) < 0)
+        return -1;
+    if (!first->nodes[0] || strcmp(first->het, "-"))
+        return 0; /* the list is not known, or is a component's only */
+    if (argus_hostlist_expand(first->nodes, ARGUS_HOSTLIST_MAX, &nodes, err) == 0 &&
+        list_holds(&nodes, &comment.node, err) == 0 &&
+        list_holds(&nodes, &comment.peer, err) == 0 && list_holds(&nodes, &comment.oneof, err) == 0)
+        rc = 0;
+    argus_hostlist_clear(&nodes);
+    return rc;
+}
+
+static void find_target(const struct argus_stepconf *step, struct argus_target *target)
+{
+    /* A heterogeneous job has one verdict; it stands with the leader. */
+    int leader = (int)strcspn(step->job, "+");
+
+    snprintf(target->raw, sizeof(target->raw), "%.*s", leader, step->job);
+    if (strcmp(step->array_task, "-") && strcmp(step->array_job, "-"))
+        snprintf(target->id, sizeof(target->id), "%.30s_%.30s", step->array_job, step->array_task);
+    else
+        snprintf(target->id, sizeof(target->id), "%s", target->raw);
+    target->started = step->started / 1000000000;
+}
+
+/* Check and post a line.  1: it is settled, 0: later. */
+static int post(const struct argus_worker *worker, const struct argus_queue_entry *entry,
+                const char *line)
+{
+    const struct argus_stepconf *step = &entry->steps[entry->n_steps - 1];
+    struct argus_target target;
+    argus_error_t err = {""};
+    enum argus_post_status status;
+    int field = argus_field_from_name(step->comment);
+
+    if (argus_worker_check_line(entry, line, &err) < 0) {
+        complain(worker, LOG_WARNING, entry->name, err.text);
+        return 1;
+    }
+    find_target(step, &target);
+    status =
+        argus_accounting_post_retry(&worker->slurm, &target, field, line, worker->post_s, &err);
+    if (status == ARGUS_POST_DONE)
+        complain(worker, LOG_INFO, entry->name, line);
+    else
+        complain(worker, status == ARGUS_POST_LATER ? LOG_INFO : LOG_WARNING, entry->name,
+                 err.text);
+    return status != ARGUS_POST_LATER;
+}
+
+/* Text from the user half for the log: printable, one line. */
+static void make_printable(char *text)
+{
+    for (; *text; text++) {
+        if ((unsigned char)*text < ' ' || (unsigned char)*text >= 0x7f)
+            *text = '?';
+    }
+}
+
+/* Listen until it is finished, gone, or out of time.  1: the entry may go. */
+static int listen_to(const struct argus_worker *worker, const struct argus_queue_entry *entry,
+                     int fd)
+{
+    const struct argus_stepconf *first = &entry->steps[0];
+    long limit_s = 2L * first->deadline_s + worker->analyze_s + worker->post_s + 120;
+    struct timespec start, now;
+    int posted = 0;
+
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    for (;;) {
+        struct pollfd p = {fd, POLLIN, 0};
+        char message[ARGUS_MESSAGE_MAX];
+        ssize_t n;
+
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        if (now.tv_sec - start.tv_sec > limit_s) {
+            complain(worker, LOG_WARNING, entry->name, "no end of the analysis, given up");
+            return 0;
+        }
+        if (poll(&p, 1, 1000) <= 0)
+            continue;
+        n = recv(fd, message, sizeof(message) - 1, 0);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return 0;
+        message[n] = '\0';
+        if (message[0] == 'F')
+            return 1;
+        if (message[0] == 'E') {
+            make_printable(message);
+            complain(worker, LOG_WARNING, entry->name, n > 2 ? message + 2 : "?");
+        } else if (message[0] == 'V' && message[1] == ' ') {
+            /* One line a job, whatever the other side thinks. */
+            int settled = !posted && post(worker, entry, message + 2);
+
+            posted = 1;
+            send(fd, settled ? "P" : "L", 1, MSG_NOSIGNAL);
+        }
+    }
+}
+
+/* Have the user half work; 1: the entry may go. */
+static int work_on(const struct argus_worker *worker, const struct argus_queue_entry *entry)
+{
+    int pair[2], finished, status;
+    pid_t pid;
+
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
+        complain(worker, LOG_ERR, entry->name, strerror(errno));
+        return 0;
+    }
+    pid = fork();
+    if (pid < 0) {
+        complain(worker, LOG_ERR, entry->name, strerror(errno));
+        close(pair[0]);
+        close(pair[1]);
+        return 0;
+    }
+    if (pid == 0)
+        user_half(worker, entry, pair[1]);
+    close(pair[1]);
+    finished = listen_to(worker, entry, pair[0]);
+    close(pair[0]);
+    /* It leads a session of its own; what it started is in its group or ends with its pipes. */
+    if (!finished)
+        kill(-pid, SIGKILL);
+    waitpid(pid, &status, 0);
+    return finished;
+}
+
+/* Remove the steps' spools, which the user half has emptied. */
+static void remove_spools(const struct argus_worker *worker, const struct argus_queue_entry *entry)
+{
+    char name[128];
+
+    for (size_t i = 0; i < entry->n_steps; i++) {
+        snprintf(name, sizeof(name), "%.64s.%.32s", entry->steps[i].job, entry->steps[i].step);
+        if (unlinkat(worker->queue->spool, name, AT_REMOVEDIR) < 0 && errno != ENOENT)
+            complain(worker, LOG_WARNING, entry->name, "its spool is not empty");
+    }
+}
+
+int argus_worker_run(const struct argus_worker *worker, const char *name)
+{
+    struct argus_queue_entry entry;
+    argus_error_t err = {""};
+    int finished = 0;
+    int rc = argus_queue_lock(worker->queue, name, &entry, &err);
+
+    if (rc < 0) {
+        /* Nothing in it can be read: nothing can be done for it. */
+        complain(worker, LOG_WARNING, name, err.text);
+        argus_queue_remove(worker->queue, &entry, NULL);
+    }
+    if (rc <= 0)
+        return rc < 0;
+    for (size_t i = 1; i < entry.n_steps; i++) {
+        if (entry.steps[i].uid != entry.steps[0].uid) {
+            complain(worker, LOG_ERR, name, "its markers name two users");
+            goto out;
+        }
+    }
+    finished = work_on(worker, &entry);
+    if (!finished && argus_queue_attempt(worker->queue, &entry) >= ATTEMPTS_MAX) {
+        complain(worker, LOG_WARNING, name, "given up after many attempts");
+        finished = 1;
+    }
+    if (finished) {
+        remove_spools(worker, &entry);
+        if (argus_queue_remove(worker->queue, &entry, &err) < 0)
+            complain(worker, LOG_WARNING, name, err.text);
+    }
+out:
+    argus_queue_unlock(&entry);
+    return finished;
+}
