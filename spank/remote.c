@@ -58,8 +58,8 @@ static void excuse(const char *reason, bool fault)
     else
         slurm_verbose("argus: %s: %s; the step is not traced", node, reason);
     if (argus_plugin.request.given && state.facts.nodeid == 0)
-        snprintf(state.excuse, sizeof(state.excuse), "argus: %.64s: %.160s; not traced",
-                 node, reason);
+        snprintf(state.excuse, sizeof(state.excuse), "argus: %.64s: %.160s; not traced", node,
+                 reason);
 }
 
 static int get_facts(spank_t sp, struct argus_facts *f)
@@ -91,6 +91,7 @@ static int get_facts(spank_t sp, struct argus_facts *f)
     /* slurmd tells slurmstepd so; the job's environment may say anything. */
     f->node = getenv("SLURMD_NODENAME");
     f->owner = getpid();
+    f->owner_birth = argus_recorder_birth(f->owner);
     return 0;
 }
 

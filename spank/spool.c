@@ -123,10 +123,10 @@ static int open_marker_dir(int spool_fd, const struct argus_facts *f, argus_erro
 }
 
 /* Did this very process write the marker that is there? */
-static bool marker_is_ours(int dir, const char *name, pid_t owner)
+static bool marker_is_ours(int dir, const struct argus_facts *f)
 {
-    char text[8192], line[48];
-    int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    char text[ARGUS_STEP_CONF_MAX], line[64];
+    int fd = openat(dir, f->step, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     size_t used = 0;
     ssize_t n;
 
@@ -136,7 +136,7 @@ static bool marker_is_ours(int dir, const char *name, pid_t owner)
         used += (size_t)n;
     close(fd);
     text[used] = '\0';
-    snprintf(line, sizeof(line), "\nstepd=%ld\n", (long)owner);
+    snprintf(line, sizeof(line), "\nstepd=%ld/%llu\n", (long)f->owner, f->owner_birth);
     return strstr(text, line) != NULL;
 }
 
@@ -298,7 +298,7 @@ int argus_spool_create(const struct argus_facts *f, const char *text,
     marker_dir = open_marker_dir(spool_fd, f, err);
     if (marker_dir < 0)
         goto out;
-    if (marker_is_ours(marker_dir, f->step, f->owner)) {
+    if (marker_is_ours(marker_dir, f)) {
         rc = 1;
         goto out;
     }

@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "collector/inject/cupti.h"
+#include "collector/inject/fake_cupti.h"
+#include "collector/inject/testkit.h"
+
+int InitializeInjection(void);
+
+static const char *spool;
+
+static int setup(void **state)
+{
+    (void)state;
+    spool = testkit_spool();
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    testkit_clean(spool);
+    return 0;
+}
+
+static uint64_t now(void)
+{
+    return (uint64_t)argus_now(CLOCK_REALTIME);
+}
+
+static void nap(int ms)
+{
+    struct timespec ts = {ms / 1000, ms % 1000 * 1000000L};
+
+    nanosleep(&ts, NULL);
+}
+
+static void kernel(const char *name, uint64_t start, uint64_t end)
+{
+    struct fake_kernel k = {.name = name, .start = start, .end = end, .stream = 14};
+
+    fake_cupti_kernel(&k);
+}
+
+static void kernel_now(const char *name)
+{
+    uint64_t t = now();
+
+    kernel(name, t - 1000, t);
+}
+
+static void use_version(uint32_t version)
+{
+    fake_cupti_reset(version);
+    CHECK(InitializeInjection() == 1);
+}
+
+/* ---- each release's sizes ---- */
+
+static void releases(void *argument)
+{
+    uint32_t version = *(uint32_t *)argument;
+    unsigned kernels = 0, copies = 0, sets = 0, overheads = 0, apis = 0, flushes = 0, anchors = 0;
+    static const char name[] = "void gemm<float, 128>(float*)";
+    struct argus_record r;
+    struct view view;
+    uint64_t t;
+
+    use_version(version);
+    CHECK(fake_cupti.kinds[CK_CONCURRENT_KERNEL] && fake_cupti.kinds[CK_OVERHEAD]);
+    CHECK(!fake_cupti.kinds[CK_KERNEL] && !fake_cupti.kinds[CK_RUNTIME]);
+    CHECK(fake_cupti.zeroed == 1 && fake_cupti.pool_limit <= 64);
+    CHECK(testkit_rings(spool) == 0); /* no record, no file */
+    t = now();
+    for (uint64_t i = 0; i < 50; i++) {
+        struct fake_kernel k = {.name = name,
+                                .start = t + i * 100,
+                                .end = t + i * 100 + 90,
+                                .stream = 14,
+                                .graph = 5,
+                                .graph_node = 0x700000001ULL};
+
+        fake_cupti_kernel(&k);
+        fake_cupti_memcpy(t + i, t + i + 5, 4096, i & 1);
+        fake_cupti_memset(t + i, t + i + 5, 64);
+        fake_cupti_overhead(5u << 16, t, t + 1000);
+        fake_cupti_overhead(CO_COMMAND_BUFFER_FULL, t, t + 1000);
+        fake_cupti_api(CK_RUNTIME, CB_RUNTIME_cudaMalloc, t, t + 50);
+        fake_cupti_api(CK_RUNTIME, 3, t, t + 50);
+    }
+    CHECK(testkit_open(&view, spool));
+    nap(1500);
+    CHECK(fake_cupti.flushes >= 1 && fake_cupti.forced == 0);
+    while (testkit_next(&view, &r)) {
+        switch (r.type) {
+        case ARGUS_REC_KERNEL:
+            kernels++;
+            CHECK(strcmp(testkit_name(&view, r.u.kernel.name), name) == 0);
+            CHECK(r.end - r.start == 90 && r.u.kernel.stream == 14 && r.u.kernel.device == 2);
+            CHECK(r.u.kernel.grid_x == 100000 && r.u.kernel.grid_y == 2 && r.u.kernel.grid_z == 3);
+            CHECK(r.u.kernel.block_x == 256 && r.u.kernel.block_z == 1);
+            CHECK(r.u.kernel.graph == 5 && r.u.kernel.graph_node == 1);
+            break;
+        case ARGUS_REC_MEMCPY:
+            copies++;
+            CHECK(r.u.copy.bytes == 4096 && r.u.copy.stream == 9 && r.u.copy.graph == 0);
+            CHECK(r.u.copy.kind == 1 || (r.u.copy.kind == 10 && r.u.copy.peer_device == 5));
+            CHECK(r.u.copy.device == 2);
+            break;
+        case ARGUS_REC_MEMSET:
+            sets++;
+            CHECK(r.u.copy.bytes == 64 && r.u.copy.dst_kind == 3);
+            break;
+        case ARGUS_REC_OVERHEAD:
+            overheads++;
+            CHECK(r.u.host.code == 5 || r.u.host.code == 6);
+            break;
+        case ARGUS_REC_API:
+            apis++;
+            CHECK(r.u.host.code == ARGUS_API_MALLOC);
+            break;
+        case ARGUS_REC_FLUSH:
+            flushes++;
+            break;
+        case ARGUS_REC_ANCHOR:
+            anchors++;
+            CHECK(llabs(r.u.anchor.cupti - r.start) < 1000000000);
+            break;
+        default:
+            CHECK(!"an unexpected record");
+        }
+    }
+    CHECK(kernels == 50 && copies == 50 && sets == 50 && overheads == 100);
+    CHECK(apis == (version >= CV_12_5 ? 50 : 0));
+    CHECK(flushes >= 1 && anchors >= 1);
+    CHECK(view.header->cupti_version == version);
+    CHECK(view.header->invalid[ARGUS_SOURCE_CUPTI] == 0);
+}
+
+static void test_releases(void **state)
+{
+    static uint32_t versions[] = {15, 18, 19, 22, 24, 28, 130000, 130001, 130200};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
+        assert_int_equal(testkit_child(releases, &versions[i]), 0);
+        testkit_clean(spool);
+        spool = testkit_spool();
+    }
+}
+
+/* ---- times that must not get through ---- */
+
+static void bad_times(void *unused)
+{
+    struct argus_record r;
+    struct view view;
+    uint64_t t;
+    unsigned kernels = 0;
+
+    (void)unused;
+    use_version(130001);
+    t = now();
+    kernel("k", 0, 0);
+    kernel("k", t, 0);
+    kernel("k", 0, t);
+    kernel("k", 0x8000000000000000ULL, 0x8000000000000000ULL);
+    kernel("k", UINT64_MAX, UINT64_MAX);
+    kernel("k", t + 10, t);
+    kernel("k", t - 2 * 86400000000000ULL, t - 2 * 86400000000000ULL + 1);
+    kernel("k", t + 2 * 86400000000000ULL, t + 2 * 86400000000000ULL + 1);
+    kernel("k", t, t); /* zero length is unusual, not wrong */
+    kernel("k", t - 1000, t);
+    CHECK(testkit_open(&view, spool));
+    nap(1500);
+    while (testkit_next(&view, &r)) {
+        if (r.type == ARGUS_REC_KERNEL) {
+            kernels++;
+            CHECK(r.end == (int64_t)t);
+        }
+    }
+    CHECK(kernels == 2);
+    CHECK(view.header->invalid[ARGUS_SOURCE_CUPTI] == 8);
+}
+
+static void test_bad_times(void **state)
+{
+    (void)state;
+    assert_int_equal(testkit_child(bad_times, NULL), 0);
+}
+
+/* ---- refusals ---- */
+
+static void refused(void *argument)
+{
+    fake_cupti_reset(130001);
+    fake_cupti.enable_result = *(int *)argument;
+    CHECK(InitializeInjection() == 1);
+    kernel_now("k");
+    nap(300);
+    CHECK(testkit_rings(spool) == 0);
+    CHECK(argus_ring_standdown_of(ARGUS_SOURCE_CUPTI) != ARGUS_REASON_NONE);
+}
+
+static void test_refused(void **state)
+{
+    static int codes[] = {14, 15, 35, 39, 999};
+    char path[512], text[256] = "";
+    FILE *f;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++)
+        assert_int_equal(testkit_child(refused, &codes[i]), 0);
+    snprintf(path, sizeof(path), "%s/standdown", spool);
+    f = fopen(path, "r");
+    assert_non_null(f);
+    assert_non_null(fgets(text, sizeof(text), f));
+    assert_string_equal(text, "rank=3 source=cupti reason=refused code=14\n");
+    fclose(f);
+}
+
+static void old_or_missing(void *argument)
+{
+    fake_cupti_reset(*(uint32_t *)argument);
+    fake_cupti.load_fails = fake_cupti.version == 0;
+    CHECK(InitializeInjection() == 1);
+    CHECK(fake_cupti.registrations == 0);
+}
+
+static void test_old_or_missing(void **state)
+{
+    static uint32_t versions[] = {0, 12, 14};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++)
+        assert_int_equal(testkit_child(old_or_missing, &versions[i]), 0);
+}
+
+static void switched_off(void *unused)
+{
+    (void)unused;
+    setenv("ARGUS_SOURCES", "nccl,nvtx", 1);
+    fake_cupti_reset(130001);
+    CHECK(InitializeInjection() == 1);
+    CHECK(fake_cupti.registrations == 0);
+}
+
+static void test_switched_off(void **state)
+{
+    (void)state;
+    assert_int_equal(testkit_child(switched_off, NULL), 0);
+}
+
+/* ---- the pool: more in flight than there is, on both sides of 12.9 ---- */
+
+static void starved_pool(void *argument)
+{
+    cupti_requested_fn requested;
+    uint8_t *buffers[200];
+    size_t sizes[200], max;
+    unsigned given = 0;
+
+    use_version(*(uint32_t *)argument);
+    requested = fake_cupti.requested;
+    for (int i = 0; i < 200; i++) {
+        max = 1;
+        requested(&buffers[i], &sizes[i], &max);
+        CHECK(max == 0);
+        for (int k = 0; k < i && buffers[i]; k++)
+            CHECK(buffers[i] != buffers[k]);
+        given += buffers[i] != NULL;
+        CHECK(!buffers[i] || ((uintptr_t)buffers[i] % 4096 == 0 && sizes[i] >= 4096));
+    }
+    CHECK(fake_cupti.version >= CV_12_9 ? given < 200 : given == 200);
+    for (int i = 0; i < 200; i++) {
+        if (buffers[i])
+            fake_cupti.completed(NULL, 0, buffers[i], sizes[i], 0);
+    }
+    nap(300);
+    max = 1;
+    requested(&buffers[0], &sizes[0], &max);
+    CHECK(buffers[0] != NULL && sizes[0] == 4u << 20);
+    /* Somebody else's buffer, and nothing at all. */
+    fake_cupti.completed(NULL, 0, (uint8_t *)&max, sizeof(max), sizeof(max));
+    fake_cupti.completed(NULL, 0, NULL, 0, 0);
+}
+
+static void test_starved_pool(void **state)
+{
+    static uint32_t versions[] = {18, 24, 27, 130001};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++)
+        assert_int_equal(testkit_child(starved_pool, &versions[i]), 0);
+}
+
+static void reported_loss(void *unused)
+{
+    struct view view;
+
+    (void)unused;
+    use_version(130001);
+    kernel_now("k");
+    fake_cupti.lost = 17;
+    CHECK(testkit_open(&view, spool));
+    nap(1500);
+    CHECK(view.header->dropped[ARGUS_SOURCE_CUPTI] == 17);
+}
+
+static void test_reported_loss(void **state)
+{
+    (void)state;
+    assert_int_equal(testkit_child(reported_loss, NULL), 0);
+}
+
+/* ---- ends ---- */
+
+static void ends_normally(void *unused)
+{
+    struct view view;
+
+    (void)unused;
+    use_version(130001);
+    kernel_now("first");
+    CHECK(testkit_open(&view, spool));
+    nap(100);
+    fake_cupti.hold_unfinished = true;
+    kernel_now("last");
+    kernel("running", now(), 0);
+}
+
+static void test_ends_normally(void **state)
+{
+    struct argus_record r;
+    struct view view;
+    unsigned kernels = 0, flushes = 0;
+
+    (void)state;
+    assert_int_equal(testkit_child(ends_normally, NULL), 0);
+    assert_true(testkit_open(&view, spool));
+    assert_int_equal(view.header->end, ARGUS_REASON_EXIT);
+    assert_int_equal(view.header->invalid[ARGUS_SOURCE_CUPTI], 0);
+    while (testkit_next(&view, &r)) {
+        kernels += r.type == ARGUS_REC_KERNEL;
+        flushes += r.type == ARGUS_REC_FLUSH;
+    }
+    assert_int_equal(kernels, 2);
+    assert_true(flushes >= 1);
+    testkit_close(&view);
+}
+
+static void never_used(void *unused)
+{
+    (void)unused;
+    use_version(130001);
+    fake_cupti.flush_hangs = 1;
+}
+
+static void hangs(void *unused)
+{
+    struct view view;
+
+    (void)unused;
+    use_version(130001);
+    kernel_now("k");
+    CHECK(testkit_open(&view, spool));
+    nap(1200);
+    kernel_now("given back, not parsed");
+    __atomic_store_n(&fake_cupti.flush_hangs, 1, __ATOMIC_RELAXED);
+    nap(1200);
+    fake_cupti_complete();
+}
+
+static void test_flush_never_returns(void **state)
+{
+    struct view view;
+    int64_t begin = argus_now(CLOCK_MONOTONIC);
+
+    (void)state;
+    assert_int_equal(testkit_child(never_used, NULL), 0);
+    assert_true(argus_now(CLOCK_MONOTONIC) - begin < 1000000000);
+    begin = argus_now(CLOCK_MONOTONIC);
+    assert_int_equal(testkit_child(hangs, NULL), 0);
+    assert_true(argus_now(CLOCK_MONOTONIC) - begin < 2400000000 + 2300000000LL);
+    assert_true(testkit_open(&view, spool));
+    assert_int_equal(view.header->end, ARGUS_REASON_EXIT_DEADLINE);
+    assert_int_equal(testkit_count(&view, ARGUS_REC_KERNEL), 2);
+    testkit_close(&view);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_releases, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_bad_times, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_old_or_missing, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_switched_off, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_starved_pool, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_reported_loss, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_ends_normally, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_flush_never_returns, setup, teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

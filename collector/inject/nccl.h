@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the NCCL files share with each other and with their tests. */
+#ifndef ARGUS_COLLECTOR_NCCL_H
+#define ARGUS_COLLECTOR_NCCL_H
+
+#include "collector/inject/inject.h"
+#include "collector/inject/nccl_facts.h"
+
+struct argus_comm {
+    uint64_t id;
+    uint32_t seq; /* atomic: our own counter of calls */
+    int used;     /* atomic */
+};
+
+uint8_t argus_nccl_func(const char *s);
+uint8_t argus_nccl_dtype(const char *s);
+uint8_t argus_nccl_algo(const char *s);
+uint8_t argus_nccl_proto(const char *s);
+
+/* ---- nccl_links.c: proxy operations and steps, when asked for ---- */
+void argus_links_op_start(struct argus_comm *comm, void **handle, const uint8_t *descriptor);
+void argus_links_step_start(void **handle, const uint8_t *descriptor);
+void argus_links_stop(void *handle);
+void argus_links_state(void *handle, int state, const uint8_t *arguments);
+bool argus_links_owns(const void *handle);
+
+/* The communicator a version 2 or 3 descriptor names by its hash. */
+struct argus_comm *argus_nccl_comm_of_hash(uint64_t hash, int rank);
+
+extern const struct nccl_profiler_v2 ncclProfiler_v2, ncclProfiler_v3;
+extern const struct nccl_profiler_v4 ncclProfiler_v4;
+extern const struct nccl_profiler_v5 ncclProfiler_v5, ncclProfiler_v6;
+
+#endif /* ARGUS_COLLECTOR_NCCL_H */
