@@ -48,7 +48,7 @@ static void add(struct line *l, int expendable, const char *format, ...)
     l->n++;
 }
 
-/* text as a value; "" when it does not fit. */
+/* text as a value; "" when it does not fit.  Control bytes, which no name should have, become '?'. */
 static void encode(const char *text, char *out, size_t size)
 {
     size_t n = 0;
@@ -56,6 +56,7 @@ static void encode(const char *text, char *out, size_t size)
     for (; text && *text; text++) {
         unsigned char c = (unsigned char)*text;
 
+        c = c < 0x20 || c == 0x7f ? '?' : c;
         if (n + 4 > size) {
             out[0] = '\0';
             return;
