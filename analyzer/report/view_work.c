@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Transfer times of collectives against those of sibling groups. */
+#include <config.h>
+#include <argus/record.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzer/report/view.h"
+#include "analyzer/report/words.h"
+#include "analyzer/stats/stats.h"
+
+const char *argus_view_func_name(int func)
+{
+    static const char *const names[ARGUS_FUNC_COUNT] = {
+        "collective", "all-reduce", "all-gather", "reduce-scatter", "broadcast",
+        "reduce",     "all-to-all", "gather",     "scatter",        "send",
+        "recv",       "send/recv",  "barrier",    "group",          "other"};
+
+    return func >= 0 && func < ARGUS_FUNC_COUNT ? names[func] : "collective";
+}
+
+static float bin_median(const struct argus_model *m, const float *series, int first, int n,
+                        double *scratch)
+{
+    size_t used = 0;
+
+    for (int k = first; k < first + n && k < m->n_steps; k++)
+        if (m->use[k] && !isnan(series[k]))
+            scratch[used++] = series[k];
+    return used ? (float)argus_median_inplace(scratch, used) : NAN;
+}
+
+/* Do two collectives move the same bytes in groups of the same shape? */
+static int siblings(const struct argus_model *m, const struct argus_comm_class *a,
+                    const struct argus_comm_class *b)
+{
+    const struct argus_group *g = &m->groups[a->group], *h = &m->groups[b->group];
+
+    return a->func == b->func && a->bytes == b->bytes && g->kind == h->kind && g->size == h->size &&
+           g->nodes == h->nodes;
+}
+
+/* What a transfer should take: the median of the siblings' typical times; without siblings, the shortest column of its
+ * own. */
+static double expected_work(const struct argus_model *m, size_t c, const double *typical,
+                            const float *cells, int columns, double *scratch)
+{
+    size_t n = 0;
+    double best = NAN;
+
+    for (size_t k = 0; k < m->n_comm_classes; k++)
+        if (!isnan(typical[k]) && siblings(m, &m->comm_classes[c], &m->comm_classes[k]))
+            scratch[n++] = typical[k];
+    if (n >= 2) {
+        /* Of two the faster: a median of two would lie between right and wrong. */
+        return n == 2 ? fmin(scratch[0], scratch[1]) : argus_median_inplace(scratch, n);
+    }
+    for (int i = 0; i < columns; i++)
+        best = fmin(best, cells[c * (size_t)columns + (size_t)i]);
+    return best;
+}
+
+static void label_row(const struct argus_model *m, const struct argus_comm_class *cc,
+                      struct argus_view_row *row)
+{
+    const struct argus_group *g = &m->groups[cc->group];
+    double mib = (double)cc->bytes / (1 << 20);
+
+    snprintf(row->label, sizeof(row->label), mib >= 0.1 ? "%.16s %s %.*f MiB" : "%.16s %s",
+             g->name ? g->name : "group", argus_view_func_name(cc->func), mib >= 10 ? 0 : 1, mib);
+    row->n_ranks = g->size;
+}
+
+static int compare_rows(const void *a, const void *b)
+{
+    const struct argus_view_row *x = a, *y = b;
+
+    return x->typical < y->typical ? 1 : x->typical > y->typical ? -1 : strcmp(x->label, y->label);
+}
+
+static int fill_rows(const struct argus_model *m, struct argus_view *view, float *cells,
+                     double *typical, double *scratch)
+{
+    int columns = view->n_columns;
+
+    for (size_t c = 0; c < m->n_comm_classes; c++) {
+        const struct argus_comm_class *cc = &m->comm_classes[c];
+
+        typical[c] = NAN;
+        if (!cc->work || cc->group < 0 || (size_t)cc->group >= m->n_groups)
+            continue;
+        for (int i = 0; i < columns; i++)
+            cells[c * (size_t)columns + (size_t)i] = bin_median(
+                m, cc->work, i * view->steps_per_column, view->steps_per_column, scratch);
+        typical[c] = bin_median(m, cc->work, 0, m->n_steps, scratch);
+    }
+    for (size_t c = 0; c < m->n_comm_classes; c++) {
+        struct argus_view_row *row = &view->rows[view->n_rows];
+        double expected;
+
+        if (isnan(typical[c]))
+            continue;
+        expected = expected_work(m, c, typical, cells, columns, scratch);
+        if (!(expected > 0))
+            continue;
+        row->value = malloc(sizeof(*row->value) * (size_t)columns);
+        if (!row->value)
+            return -1;
+        view->n_rows++;
+        for (int i = 0; i < columns; i++)
+            row->value[i] = (float)(cells[c * (size_t)columns + (size_t)i] / expected);
+        row->typical = typical[c] / expected;
+        label_row(m, &m->comm_classes[c], row);
+    }
+    return 0;
+}
+
+struct argus_view *argus_view_work(const struct argus_model *m, size_t max_rows, int max_columns)
+{
+    struct argus_view *view = calloc(1, sizeof(*view));
+    size_t n = m->n_comm_classes, most;
+    float *cells = NULL;
+    double *typical = NULL, *scratch = NULL;
+    int bin, ok = 0;
+
+    if (!view || n == 0 || m->n_steps <= 0 || max_columns < 1)
+        goto out;
+    bin = (m->n_steps + max_columns - 1) / max_columns;
+    view->kind = ARGUS_VIEW_WORK;
+    view->steps_per_column = bin;
+    view->n_columns = (m->n_steps + bin - 1) / bin;
+    view->low = view->high = NAN;
+    most = n > (size_t)m->n_steps ? n : (size_t)m->n_steps;
+    view->rows = calloc(n, sizeof(*view->rows));
+    cells = malloc(sizeof(*cells) * n * (size_t)view->n_columns);
+    typical = malloc(sizeof(*typical) * n);
+    scratch = malloc(sizeof(*scratch) * most);
+    if (!view->rows || !cells || !typical || !scratch ||
+        fill_rows(m, view, cells, typical, scratch) < 0)
+        goto out;
+    qsort(view->rows, view->n_rows, sizeof(*view->rows), compare_rows);
+    while (view->n_rows > max_rows)
+        free(view->rows[--view->n_rows].value);
+    for (size_t r = 0; r < view->n_rows; r++) {
+        for (int c = 0; c < view->n_columns; c++) {
+            view->low = fminf(view->low, view->rows[r].value[c]);
+            view->high = fmaxf(view->high, view->rows[r].value[c]);
+        }
+    }
+    ok = !isnan(view->low);
+out:
+    free(cells);
+    free(typical);
+    free(scratch);
+    if (!ok) {
+        argus_view_destroy(view);
+        view = NULL;
+    }
+    return view;
+}
