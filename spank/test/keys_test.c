@@ -74,6 +74,31 @@ static void every_default_is_valid(void **unused)
     assert_key(ARGUS_KEY_DEADLINE_S, "150");
 }
 
+/* The manual names every key, and its default. */
+static void every_key_is_documented(void **unused)
+{
+    const char *dir = getenv("ARGUS_SRCDIR");
+    char path[1024], name[64], text[32768];
+    FILE *f;
+
+    (void)unused;
+    snprintf(path, sizeof(path), "%s/doc/argus-plugstack.5", dir ? dir : ".");
+    f = fopen(path, "r");
+    assert_non_null(f);
+    text[fread(text, 1, sizeof(text) - 1, f)] = '\0';
+    fclose(f);
+    for (int k = 0; k < ARGUS_KEY_COUNT; k++) {
+        snprintf(name, sizeof(name), "%s=", argus_keys_name(k));
+        if (!strstr(text, name))
+            fail_msg("%s is not in %s", name, path);
+        if (k != ARGUS_KEY_COLLECTOR && k != ARGUS_KEY_SOURCES &&
+            !strstr(text, argus_keys_text(&keys, k)))
+            fail_msg("the default of %s is not in %s", name, path);
+    }
+    assert_non_null(strstr(text, "only="));
+    assert_non_null(strstr(text, "not="));
+}
+
 static void good_site_values(void **unused)
 {
     static const char *const good[] = {
@@ -409,6 +434,7 @@ int main(void)
 #define T(f) cmocka_unit_test_setup(f, setup)
     const struct CMUnitTest tests[] = {
         T(every_default_is_valid),
+        T(every_key_is_documented),
         T(good_site_values),
         T(bad_site_values_keep_the_default),
         T(a_line_names_item_reason_and_value_used),
