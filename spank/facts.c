@@ -361,3 +361,25 @@ char *argus_facts_text(const struct argus_facts *f, const struct argus_keys *key
     }
     return t.data;
 }
+
+char *argus_facts_restarted(const char *text, unsigned restart)
+{
+    struct text t = {.data = malloc(ARGUS_STEP_CONF_MAX)};
+
+    while (t.data && *text) {
+        int n = (int)strcspn(text, "\n");
+
+        if (!strncmp(text, "restart=", 8))
+            add(&t, "restart=%u\n", restart);
+        else if (!strncmp(text, "dir=", 4))
+            add(&t, "%.*s-r%u\n", n, text, restart);
+        else
+            add(&t, "%.*s\n", n, text);
+        text += n + (text[n] == '\n');
+    }
+    if (t.full) {
+        free(t.data);
+        t.data = NULL;
+    }
+    return t.data;
+}

@@ -68,6 +68,12 @@ char *argus_facts_text(const struct argus_facts *f, const struct argus_keys *key
                        argus_error_t *err);
 
 /*
+ * The text of a step whose job turned out to be restarted: `restart` and
+ * `dir` in it are replaced.  Freed by the caller; NULL if there is no memory.
+ */
+char *argus_facts_restarted(const char *text, unsigned restart);
+
+/*
  * Index of `name` in a node list as Slurm writes it ("a[1-4,7],b"); -1 when
  * it is not there or the list is of a form not understood here.
  */

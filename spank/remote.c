@@ -38,6 +38,7 @@ static struct {
     struct argus_recorder recorder;
     char spool[600];  /* the step's */
     char excuse[256]; /* for the user, from a hook where srun hears it */
+    char *text;       /* of the marker, kept for a lazy step */
     uint32_t tasks_left;
     pid_t task_done;
     unsigned char exited[TASKS_MAX / 8];
@@ -169,6 +170,10 @@ void argus_remote_init_post_opt(spank_t sp)
     state.skip = rc == 1;
     state.made = state.traced = rc == 0;
     state.tasks_left = f->local_tasks;
+    if (f->lazy && state.made) {
+        state.text = text;
+        text = NULL;
+    }
     goto out;
 error:
     excuse(err.text, true);
@@ -194,6 +199,43 @@ void argus_remote_user_init(spank_t sp)
     state.excuse[0] = '\0';
 }
 
+/*
+ * Slurm tells a batch step only in its task's environment that the job was
+ * restarted, after the marker and step.conf were written.  The recorder reads
+ * step.conf again when the first ring appears; the marker is mended at the end.
+ */
+static void note_restart(spank_t sp, char *dir, size_t size)
+{
+    char value[16], *text;
+    unsigned long restart;
+    size_t used = strlen(dir);
+
+    if (!state.text || state.facts.restart ||
+        spank_getenv(sp, "SLURM_RESTART_COUNT", value, sizeof(value)) != ESPANK_SUCCESS)
+        return;
+    restart = strtoul(value, NULL, 10);
+    if (!restart || restart > 100)
+        return;
+    text = argus_facts_restarted(state.text, (unsigned)restart);
+    if (text && !argus_spool_restart(state.spool, text, (unsigned)restart))
+        snprintf(dir + used, size - used, "-r%lu", restart);
+    free(text);
+}
+
+static void mend_marker(void)
+{
+    unsigned restart = argus_spool_restarted(&state.facts, &state.id);
+    argus_error_t err;
+    char *text;
+
+    if (!restart)
+        return;
+    text = argus_facts_restarted(state.text, restart);
+    if (text && argus_spool_remark(&state.facts, text, &err))
+        slurm_info("argus: %s", err.text);
+    free(text);
+}
+
 void argus_remote_task_init(spank_t sp)
 {
     struct argus_taskenv t = {
@@ -211,9 +253,12 @@ void argus_remote_task_init(spank_t sp)
     if (state.skip || state.task_done == getpid())
         return;
     state.task_done = getpid();
-    if (state.traced)
+    if (state.traced) {
+        note_restart(sp, state.facts.dir, sizeof(state.facts.dir));
         argus_taskenv_set(sp, &t);
-    else if (spank_getenv(sp, "ARGUS_SPOOL", inherited, sizeof(inherited)) != ESPANK_ENV_NOEXIST)
+    }
+    if (!state.traced &&
+        spank_getenv(sp, "ARGUS_SPOOL", inherited, sizeof(inherited)) != ESPANK_ENV_NOEXIST)
         argus_taskenv_clear(sp, &argus_plugin.keys);
 }
 
@@ -257,9 +302,13 @@ void argus_remote_exit(spank_t sp)
     (void)sp;
     /* A step whose tasks never started ends here. */
     stop_recorder();
+    if (state.made && state.text)
+        mend_marker();
     if (state.made)
         argus_spool_finish(&state.facts, &state.id, !state.traced);
     state.made = state.traced = false;
+    free(state.text);
+    state.text = NULL;
     free(state.id.groups);
     memset(&state.id, 0, sizeof(state.id));
 }

@@ -18,6 +18,8 @@
 #define OPEN_DIR (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 #define CLEAN_MS 1000
 #define RING_SUFFIX ".ring"
+#define RESTART_NAME "restart"
+#define RESTART_MAX 100 /* an exit status holds no more; Slurm requeues that often by hand only */
 
 void argus_spool_path(const struct argus_facts *f, char *out, size_t size)
 {
@@ -212,6 +214,18 @@ static int wipe(int dir)
     return empty_dir(dir, true);
 }
 
+/* The count of restarts is the exit status. */
+static int read_restart(int dir)
+{
+    int fd = openat(dir, RESTART_NAME, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC), count = 0;
+    char text[8];
+    ssize_t n = fd >= 0 ? read(fd, text, sizeof(text)) : 0;
+
+    for (ssize_t i = 0; i < n && text[i] >= '0' && text[i] <= '9' && count < RESTART_MAX; i++)
+        count = count * 10 + (text[i] - '0');
+    return count < RESTART_MAX ? count : RESTART_MAX;
+}
+
 /* --- As root ---------------------------------------------------------------- */
 
 /*
@@ -334,4 +348,47 @@ void argus_spool_finish(const struct argus_facts *f, const struct argus_identity
     if (all)
         remove_marker(spool_fd, f);
     close(spool_fd);
+}
+
+int argus_spool_restart(const char *spool, const char *text, unsigned restart)
+{
+    int dir = open(spool, OPEN_DIR), rc = -1, fd[1];
+    char count[16];
+
+    if (dir < 0)
+        return -1;
+    snprintf(count, sizeof(count), "%u\n", restart);
+    if (!write_file(dir, RESTART_NAME, count, fd)) {
+        close(fd[0]);
+        if (!write_file(dir, RESTART_NAME ".new", text, fd)) {
+            close(fd[0]);
+            rc = renameat(dir, RESTART_NAME ".new", dir, ARGUS_STEP_CONF_NAME);
+        }
+    }
+    close(dir);
+    return rc;
+}
+
+unsigned argus_spool_restarted(const struct argus_facts *f, const struct argus_identity *id)
+{
+    char path[sizeof(f->spool) + sizeof(f->job) + sizeof(f->step) + 4];
+    int rc;
+
+    argus_spool_path(f, path, sizeof(path));
+    rc = argus_recorder_as_user(id, path, read_restart, CLEAN_MS);
+    return rc > 0 && rc <= RESTART_MAX ? (unsigned)rc : 0;
+}
+
+int argus_spool_remark(const struct argus_facts *f, const char *text, argus_error_t *err)
+{
+    int spool_fd = open_spool(f->spool, err), dir, rc;
+
+    if (spool_fd < 0)
+        return -1;
+    dir = open_marker_dir(spool_fd, f, err);
+    rc = dir < 0 ? -1 : write_marker(dir, f, text, err);
+    if (dir >= 0)
+        close(dir);
+    close(spool_fd);
+    return rc;
 }

@@ -30,4 +30,13 @@ int argus_spool_create(const struct argus_facts *f, const char *text,
  */
 void argus_spool_finish(const struct argus_facts *f, const struct argus_identity *id, bool all);
 
+/* As the user, in a task: step.conf anew, and the count for argus_spool_restarted(). */
+int argus_spool_restart(const char *spool, const char *text, unsigned restart);
+
+/* As root: what a task found there, 0 if none did.  At most 100. */
+unsigned argus_spool_restarted(const struct argus_facts *f, const struct argus_identity *id);
+
+/* As root: the marker anew. */
+int argus_spool_remark(const struct argus_facts *f, const char *text, argus_error_t *err);
+
 #endif /* ARGUS_SPANK_SPOOL_H */

@@ -277,6 +277,50 @@ static void batch_step_is_lazy(void **unused)
     host_stop();
 }
 
+static void read_file(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+static void read_file(const char *format, ...)
+{
+    char path[512];
+    va_list ap;
+    FILE *f;
+
+    va_start(ap, format);
+    vsnprintf(path, sizeof(path), format, ap);
+    va_end(ap);
+    f = fopen(path, "r");
+    assert_non_null(f);
+    env[fread(env, 1, sizeof(env) - 1, f)] = '\0';
+    fclose(f);
+}
+
+/* Only the script's own environment tells that the job was requeued. */
+static void batch_step_of_a_restarted_job(void **unused)
+{
+    char dir[512];
+
+    (void)unused;
+    host.step = 0xfffffffb;
+    host.local_tasks = 1;
+    host_start("on");
+    read_file("%s/77.batch/step.conf", host.spool);
+    snprintf(dir, sizeof(dir), "%s-r3", host_value(env, "dir"));
+    host_setenv("SLURM_RESTART_COUNT", "3");
+    host_task(0, env, sizeof(env));
+    assert_value("ARGUS_DIR", dir);
+    read_file("%s/77.batch/step.conf", host.spool);
+    assert_value("dir", dir);
+    assert_value("restart", "3");
+    assert_value("live", "off");
+    host_stop();
+    read_file("%s/jobs/77/batch", host.spool);
+    assert_value("dir", dir);
+    assert_value("restart", "3");
+    assert_value("version", "1");
+    assert_value("live", "off");
+    assert_false(host_exists("%s/77.batch", host.spool));
+}
+
 static void step_inside_a_traced_script(void **unused)
 {
     char path[256];
@@ -474,6 +518,7 @@ int main(void)
         T(last_option_wins_whole),
         T(extern_step_is_left_alone),
         T(batch_step_is_lazy),
+        T(batch_step_of_a_restarted_job),
         T(step_inside_a_traced_script),
         T(users_variables_are_kept),
         T(standdown_follows_no_link),
