@@ -1,0 +1,447 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+
+test_description='argus-epilog on one node: markers, queue, the line, attacks
+
+Slurm is played by two scripts in place of sacct and sacctmgr, the recorder
+and the analysis by two more; t1200 does the same on a real cluster.'
+
+. /usr/share/sharness/sharness.sh
+
+unset SLURM_CONF SLURM_JOB_ID SLURMD_NODENAME
+epilog=$ARGUS_BUILDDIR/argus-epilog
+# Root plays root and a user; anybody else plays both.
+if [ "$(id -u)" -eq 0 ]; then
+    test_set_prereq ROOT
+    user=nobody
+else
+    user=$(id -un)
+fi
+uid=$(id -u "$user") gid=$(id -g "$user")
+# A place that the user may reach, wherever the build is.
+top=$(mktemp -d /tmp/argus-t1100.XXXXXX) && chmod 755 "$top" || exit 1
+cleanup 'rm -rf "$top"'
+db=$top/db spool=$top/spool home=$top/home
+mkdir "$top/bin" "$db" "$home" && chown "$user" "$home" && chmod 1777 "$db"
+
+as_user() {
+    if [ "$(id -u)" -eq 0 ]; then runuser -u "$user" -- "$@"; else "$@"; fi
+}
+
+# ---- the stand-ins ----
+
+cat >"$top/bin/sacct" <<STUB
+#!/bin/sh
+echo "sacct \$*" >>$db/calls
+[ ! -e $db/down ] || { echo "sacct: error: slurmdbd: Connection refused" >&2; exit 1; }
+while [ \$# -gt 0 ]; do
+    case \$1 in -j) job=\$2 ;; -o) field=\${2##*,} ;; esac
+    shift
+done
+[ -e $db/\$job.row ] || exit 0
+printf '%s|' \$(cat $db/\$job.row)
+cat $db/\$job.\$field 2>/dev/null
+echo
+STUB
+cat >"$top/bin/sacctmgr" <<STUB
+#!/bin/sh
+echo "sacctmgr \$*" >>$db/calls
+[ ! -e $db/down ] || { echo "sacctmgr: error: slurmdbd: Connection refused" >&2; exit 1; }
+[ "\$1" = -V ] && { cat $db/version; exit; }
+[ "\$1 \$2 \$3 \$4 \$6" = "-i modify job where set" ] || exit 1
+job=\${5#jobid=}
+[ -e $db/\$job.row ] || { echo " Nothing modified"; exit 0; }
+name=\$(echo "\${7%%=*}" | tr A-Z a-z)
+printf %s "\${7#*=}" >$db/\$job.\$name
+STUB
+cat >"$top/bin/argus" <<STUB
+#!/bin/sh
+{
+    echo "args \$*"
+    echo "uid \$(id -u) \$(id -ru) gid \$(id -g)"
+    echo "env \$(env | sed 's/=.*//' | sort | tr '\n' ' ')"
+    echo "fds \$(ls /proc/self/fd | tr '\n' ' ')"
+} >>$home/analyze.log
+[ ! -e $home/slow ] || sleep 2
+cat $home/line
+STUB
+cat >"$top/bin/argus-record" <<STUB
+#!/bin/sh
+echo "\$*" >>$home/record.log
+[ ! -e $home/full ] || { echo "argus-record: \$3: No space left on device" >&2; exit 1; }
+rm -f "\$2"/*.ring
+STUB
+chmod 755 "$top"/bin/*
+echo "slurm 22.05.8" >"$db/version"
+
+good="argus:1 compute-straggler critical rank=5 node=n2 gpu=1 slowdown=1.30 since=15 lost=0.1gpuh conf=0.97"
+
+# job ID [KEY=VALUE...]: a marker on node n1 and the step's spool, as the
+# plugin and the recorder leave them; accounting has the job, over and empty.
+job() {
+    job=$1
+    shift
+    mkdir -p "$spool/n1/jobs/$job" && chmod 755 "$spool" "$spool/n1" &&
+        chmod 700 "$spool/n1/jobs" "$spool/n1/jobs/$job" || return 1
+    dir=$home/argus/$job
+    {
+        printf '%s\n' "$@"
+        # What is given goes before what is usual.
+        for line in version=1 job=$job slurm_job=$job step=0 user=$user uid=$uid gid=$gid node=n1 \
+            nodes=n[1-2] step_nodes=n1 dir=$dir comment=admin deadline_s=0 \
+            started=$(date +%s)000000000; do
+            case " $* " in *" ${line%%=*}="*) ;; *) echo "$line" ;; esac
+        done
+    } | grep . >"$spool/n1/jobs/$job/0" && chmod 600 "$spool/n1/jobs/$job/0" &&
+        mkdir -p "$spool/n1/$job.0" && chown "$user" "$spool/n1/$job.0" &&
+        as_user mkdir -p "$dir/step-0" &&
+        echo '{}' | as_user tee "$dir/job.json" >/dev/null &&
+        echo "$job 1000 2000" >"$db/$job.row" &&
+        echo "$good" >"$home/line" && : >"$db/calls" && rm -f "$home"/*.log
+}
+
+# As slurmd does: no PATH.
+run_epilog() {
+    env -i SLURM_JOB_ID="${id:-$job}" SLURMD_NODENAME=n1 "$epilog" --spool "$spool/%n" \
+        --slurm-path "$top/bin:/usr/bin:/bin" --analyze "$top/bin/argus" \
+        --record "$top/bin/argus-record" --log "$top/log" --post-s 0 --memory 0 "$@"
+}
+
+comment() {
+    cat "$db/$1.${2:-admincomment}" 2>/dev/null
+}
+
+nothing_left() {
+    test "$(find "$spool" -type f -o -path '*/queue/*' | wc -l)" = 0
+}
+
+# ---- what it is for ----
+
+test_expect_success 'a job without a marker costs nothing and touches nothing' '
+    id=99 run_epilog --foreground &&
+    test ! -e "$db/calls" && test ! -e "$spool"
+'
+
+test_expect_success 'a job is analysed, its verdict posted, nothing is left' '
+    job 100 &&
+    run_epilog --foreground &&
+    test "$(comment 100)" = "$good" &&
+    test -e "$dir/.done/n1" &&
+    test -e "$dir/.posted" &&
+    grep "args analyze $dir --quiet --comment -$" "$home/analyze.log" &&
+    test ! -e "$spool/n1/100.0" &&
+    nothing_left
+'
+
+test_expect_success ROOT 'everything in the job directory belongs to the user' '
+    test -z "$(find "$home/argus" ! -user "$user")" &&
+    grep "uid $uid $uid gid $gid" "$home/analyze.log"
+'
+
+test_expect_success 'the analysis gets a clean environment and no open files' '
+    test "$(sed -n "s/^env //p" "$home/analyze.log" | xargs -n1 | grep -v -e ^_ -e PWD -e SHLVL |
+        xargs)" = "HOME LC_ALL PATH SLURM_TIME_FORMAT TZ USER" &&
+    test "$(sed -n "s/^fds //p" "$home/analyze.log" | wc -w)" -le 4
+'
+
+test_expect_success 'other text in the comment is kept' '
+    job 101 &&
+    printf "js1:abc=|x" >"$db/101.admincomment" &&
+    run_epilog --foreground &&
+    test "$(comment 101)" = "js1:abc=|x $good"
+'
+
+test_expect_success 'our own text is replaced where it stands' '
+    job 102 &&
+    printf "before argus:1 ok ranks=8 steps=60 step=10ms after" >"$db/102.admincomment" &&
+    run_epilog --foreground &&
+    test "$(comment 102)" = "before $good after"
+'
+
+test_expect_success 'text that this sacctmgr would lower-case sends ours to the system comment' '
+    job 103 &&
+    printf "JS1:H4sIAAx" >"$db/103.admincomment" &&
+    run_epilog --foreground &&
+    test "$(comment 103)" = "JS1:H4sIAAx" &&
+    test "$(comment 103 systemcomment)" = "$good"
+'
+
+test_expect_success 'a newer sacctmgr keeps capitals: ours is appended' '
+    job 104 &&
+    echo "slurm 23.02.1" >"$db/version" &&
+    printf "JS1:H4sIAAx" >"$db/104.admincomment" &&
+    run_epilog --foreground &&
+    echo "slurm 22.05.8" >"$db/version" &&
+    test "$(comment 104)" = "JS1:H4sIAAx $good"
+'
+
+test_expect_success 'comment=system and comment=none' '
+    job 105 comment=system &&
+    run_epilog --foreground &&
+    test "$(comment 105 systemcomment)" = "$good" &&
+    test -z "$(comment 105)" &&
+    job 106 comment=none &&
+    run_epilog --foreground &&
+    test ! -s "$db/calls" &&
+    test -e "$dir/.posted" && nothing_left
+'
+
+test_expect_success 'a task of an array is addressed by array and index' '
+    job 107 array_job=90 array_task=3 &&
+    echo "107 1000 2000" >"$db/90_3.row" && rm "$db/107.row" &&
+    run_epilog --foreground &&
+    test "$(comment 90_3)" = "$good" &&
+    ! grep -E "jobid=(107|90)( |$)" "$db/calls"
+'
+
+test_expect_success 'rings that were left are drained first, then the spool is cleared' '
+    job 108 &&
+    as_user touch "$spool/n1/108.0/5-77.ring" "$spool/n1/108.0/step.conf" &&
+    as_user mkdir -p "$spool/n1/108.0/a/b" &&
+    run_epilog --foreground &&
+    grep -e "--drain $spool/n1/108.0 $dir" "$home/record.log" &&
+    test "$(comment 108)" = "$good" &&
+    test ! -e "$spool/n1/108.0" && nothing_left
+'
+
+test_expect_success 'data that cannot be drained stays, and so does the entry' '
+    job 109 &&
+    as_user touch "$spool/n1/109.0/5-77.ring" "$home/full" &&
+    run_epilog --foreground &&
+    test -e "$spool/n1/109.0/5-77.ring" &&
+    test ! -e "$dir/.done/n1" &&
+    grep "job 109: .*No space left" "$top/log" &&
+    ls "$spool/n1/queue" | grep "^109\." &&
+    rm "$home/full" && rm -r "$spool"/n1/queue/109.* "$spool/n1/109.0"
+'
+
+test_expect_success 'a node that never comes is named' '
+    job 110 step_nodes=n[1-2] &&
+    run_epilog --foreground &&
+    grep -e "--missing-nodes n2$" "$home/analyze.log" &&
+    test "$(comment 110)" = "$good"
+'
+
+test_expect_success 'nodes of other steps are found in step.json' '
+    job 111 &&
+    as_user mkdir "$dir/step-1" &&
+    echo "{\"nodes\":\"n2\"}" | as_user tee "$dir/step-1/step.json" &&
+    run_epilog --foreground &&
+    grep -e "--missing-nodes n2$" "$home/analyze.log"
+'
+
+test_expect_success 'a node that is not the first leaves the analysis to it' '
+    job 112 nodes=n[0-1] step_nodes=n[0-1] &&
+    run_epilog --foreground &&
+    test -e "$dir/.done/n1" &&
+    test ! -e "$home/analyze.log" &&
+    test -z "$(comment 112)" && nothing_left
+'
+
+test_expect_success 'a component of a heterogeneous job is found by its own id' '
+    job 113+1 slurm_job=114 het=1 &&
+    echo "113 1000 2000" >"$db/113.row" &&
+    id=114 run_epilog --foreground &&
+    test "$(comment 113)" = "$good" && nothing_left
+'
+
+test_expect_success 'somebody who holds the lock is left alone' '
+    job 115 &&
+    as_user mkdir "$dir/.analysis" &&
+    echo "n9 1 1" | as_user tee "$dir/.analysis/by" &&
+    run_epilog --foreground &&
+    test -z "$(comment 115)" && nothing_left
+'
+
+test_expect_success 'a lock of a dead process of this node is taken over' '
+    job 116 &&
+    as_user mkdir "$dir/.analysis" &&
+    echo "n1 $$ 1" | as_user tee "$dir/.analysis/by" &&
+    run_epilog --foreground &&
+    test "$(comment 116)" = "$good" &&
+    test ! -e "$dir/.analysis"
+'
+
+test_expect_success 'accounting that does not answer: the entry stays, a second attempt only posts' '
+    job 117 &&
+    touch "$db/down" &&
+    run_epilog --foreground &&
+    rm "$db/down" &&
+    test -z "$(comment 117)" &&
+    ls "$spool/n1/queue" | grep "^117\." &&
+    mv "$spool"/n1/queue/117.* "$spool/n1/jobs/117" &&
+    run_epilog --foreground &&
+    test "$(comment 117)" = "$good" &&
+    test "$(grep -c ^args "$home/analyze.log")" = 1 && nothing_left
+'
+
+test_expect_success 'a job that is not over yet in accounting is not touched' '
+    job 118 &&
+    echo "118 1000 Unknown" >"$db/118.row" &&
+    run_epilog --foreground &&
+    test -z "$(comment 118)" &&
+    rm -r "$spool"/n1/queue/118.*
+'
+
+test_expect_success 'a job that ran again since is left to its last run' '
+    job 119 started=500000000000 &&
+    run_epilog --foreground &&
+    test -z "$(comment 119)" &&
+    grep "job 119: .*ran again" "$top/log" && nothing_left
+'
+
+test_expect_success 'a verdict posted by an earlier job in this directory does not count' '
+    job 120 &&
+    echo "job=12 restart=0" | as_user tee "$dir/.posted" &&
+    echo "job=12 restart=0 argus:1 ok" | as_user tee "$dir/.comment" &&
+    run_epilog --foreground &&
+    test "$(comment 120)" = "$good"
+'
+
+test_expect_success 'no directory: the step never had data, nothing happens' '
+    job 121 lazy=on &&
+    rm -r "$dir" &&
+    run_epilog --foreground &&
+    test ! -s "$db/calls" && test ! -e "$dir" && nothing_left
+'
+
+# ---- never in the way ----
+
+test_expect_success 'the node is free at once though the analysis takes seconds' '
+    job 122 &&
+    as_user touch "$home/slow" &&
+    start=$(date +%s%N) &&
+    run_epilog </dev/null >out 2>&1 &&
+    took=$((($(date +%s%N) - start) / 1000000)) &&
+    test -z "$(comment 122)" &&
+    say "epilog: $took ms" &&
+    test $took -lt 500 &&
+    for i in 1 2 3 4 5 6 7 8 9 10; do comment 122 && break || sleep 1; done &&
+    test "$(comment 122)" = "$good" &&
+    rm "$home/slow" &&
+    sleep 0.5 && nothing_left
+'
+
+test_expect_success 'the exit status is 0 whatever happens' '
+    run_epilog --no-such-option && run_epilog --memory many &&
+    env -i "$epilog" 2>err && grep SLURM_JOB_ID err &&
+    env -i SLURM_JOB_ID=../1 SLURMD_NODENAME=n1 "$epilog" --spool "$spool" &&
+    env -i SLURM_JOB_ID=1 SLURMD_NODENAME=../n1 "$epilog" --spool "$spool/%n" &&
+    env -i SLURM_JOB_ID=1 SLURMD_NODENAME=n1 "$epilog" --spool relative &&
+    job 123 &&
+    run_epilog --foreground --analyze "$top/bin/none" &&
+    run_epilog --foreground --slurm-path "$top/none" &&
+    rm -rf "$spool"/n1/queue/*
+'
+
+test_expect_success 'markers that cannot be read are thrown away' '
+    job 124 &&
+    echo "uid=1=2 job=/" >"$spool/n1/jobs/124/0" &&
+    run_epilog --foreground &&
+    grep "job 124: .*uid" "$top/log" &&
+    test ! -s "$db/calls" && nothing_left
+'
+
+# ---- attacks ----
+
+# Each of these lines must not reach accounting.
+refused() {
+    job "$1" && printf '%b' "$2" >"$home/line" && run_epilog --foreground &&
+        test -z "$(comment "$1")" && ! grep sacctmgr "$db/calls" && rm -rf "$spool"/n1/queue/*
+}
+
+test_expect_success 'hostile lines are not posted' '
+    refused 200 "" &&
+    refused 201 "hello" &&
+    refused 202 "argus:1" &&
+    refused 203 "argus:1 fine" &&
+    refused 204 "argus:1 ok ranks=8 steps=60 step=10ms extra=1" &&
+    refused 205 "argus:1 ok ranks=8 steps=60 step=10ms where jobid=1" &&
+    refused 206 "argus:1 ok ranks=8 steps=\$(id) step=10ms" &&
+    refused 207 "argus:1 ok ranks=8 steps=60\r step=10ms" &&
+    refused 208 "argus:1 compute-straggler critical rank=5 node=n2\047 slowdown=1.3" &&
+    refused 209 "argus:1 compute-straggler critical rank=5 node=n7 gpu=1 slowdown=1.30 conf=0.97" &&
+    refused 210 "argus:1 ok ranks=8 steps=60 step=10ms \0333]0;x\007" &&
+    refused 211 "$(printf "argus:1 ok ranks=8 %300s" x)" &&
+    refused 212 "\0argus:1 ok ranks=8 steps=60 step=10ms"
+'
+
+test_expect_success 'of many lines the first one counts' '
+    job 213 &&
+    { echo "$good"; yes "argus:1 ok ranks=8 steps=60 step=10ms" | head -n 100000; } >"$home/line" &&
+    run_epilog --foreground &&
+    test "$(comment 213)" = "$good"
+'
+
+test_expect_success ROOT 'a job directory that is a link to a place of root gets nothing' '
+    job 214 &&
+    mkdir "$top/rootonly" && chmod 755 "$top/rootonly" &&
+    rm -r "$dir" && as_user ln -s "$top/rootonly" "$dir" &&
+    run_epilog --foreground &&
+    test -z "$(ls -A "$top/rootonly")" &&
+    grep "job 214: .*Permission denied" "$top/log" &&
+    rm -r "$spool"/n1/queue/214.*
+'
+
+test_expect_success ROOT 'a step spool replaced by a link does not lead root anywhere' '
+    job 215 &&
+    mkdir "$top/precious" && touch "$top/precious/file" && chmod 777 "$top/precious" &&
+    chmod 644 "$top/precious/file" &&
+    rmdir "$spool/n1/215.0" && ln -s "$top/precious" "$spool/n1/215.0" &&
+    run_epilog --foreground &&
+    test -e "$top/precious/file" &&
+    rm "$spool/n1/215.0" && rm -rf "$spool"/n1/queue/*
+'
+
+test_expect_success 'FIFOs in place of files do not stop anything' '
+    job 216 &&
+    as_user mkfifo "$dir/.posted" "$dir/.comment" "$dir/step-0/step.json" &&
+    timeout 20 env -i SLURM_JOB_ID=216 SLURMD_NODENAME=n1 "$epilog" --spool "$spool/%n" \
+        --slurm-path "$top/bin:/usr/bin:/bin" --analyze "$top/bin/argus" --log "$top/log" \
+        --post-s 0 --memory 0 --foreground &&
+    test "$(comment 216)" = "$good"
+'
+
+test_expect_success 'a marker that others could have written is not believed' '
+    job 217 &&
+    chmod 666 "$spool/n1/jobs/217/0" &&
+    run_epilog --foreground &&
+    test -z "$(comment 217)" && test ! -e "$home/analyze.log" && nothing_left
+'
+
+test_expect_success ROOT 'a marker of the user himself is not believed' '
+    job 218 &&
+    chown "$user" "$spool/n1/jobs/218/0" &&
+    run_epilog --foreground &&
+    test -z "$(comment 218)" && test ! -e "$home/analyze.log" && nothing_left
+'
+
+test_expect_success 'a spool that others could have written is not used' '
+    job 219 &&
+    chmod 777 "$spool/n1" &&
+    run_epilog --foreground &&
+    chmod 755 "$spool/n1" &&
+    test -z "$(comment 219)" && test ! -e "$home/analyze.log" &&
+    grep "others could have written" "$top/log" &&
+    rm -r "$spool/n1/jobs/219"
+'
+
+test_expect_success 'markers that name two users are not followed' '
+    job 220 &&
+    sed "s/^uid=.*/uid=1/" "$spool/n1/jobs/220/0" >"$spool/n1/jobs/220/1" &&
+    chmod 600 "$spool/n1/jobs/220/1" &&
+    run_epilog --foreground &&
+    test -z "$(comment 220)" && test ! -e "$home/analyze.log" &&
+    grep "job 220: .*two users" "$top/log" &&
+    rm -rf "$spool"/n1/queue/*
+'
+
+test_expect_success 'the argus program itself may not be heard for ever' '
+    job 221 &&
+    as_user touch "$home/slow" &&
+    run_epilog --foreground --analysis-s 1 &&
+    grep "job 221: .*no end after 1 s" "$top/log" &&
+    test -z "$(comment 221)" && rm -rf "$home/slow" "$spool"/n1/queue/*
+'
+
+test_done
