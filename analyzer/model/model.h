@@ -76,32 +76,41 @@ struct argus_group {
     int *members;    /* rank index by rank in the communicator, -1: no timeline */
     size_t present;  /* members that have a timeline */
     int nodes;       /* nodes that the present members are on */
+    int index;       /* among the groups of its kind */
     double per_step; /* calls a step */
     double bytes;    /* bytes a step and rank */
-    int matched;     /* 0: calls do not line up; not used for wait or work */
+    int pseudo;      /* made up: calls whose communicator is not known */
 };
 
 /* A comparable collective: one group, function, message. */
 struct argus_comm_class {
     int group;
-    uint8_t func;  /* enum argus_func */
-    uint8_t dtype; /* enum argus_dtype */
-    int blocking;  /* 1: all members wait for the last one */
-    int32_t peer;  /* rank in the communicator (send, recv: peer; rooted: root), -1: none */
-    uint64_t bytes;
-    double count;  /* calls a step, median */
-    size_t ranks;  /* ranks that report it */
-    float *work;   /* [n_steps]: shortest call over ranks, ns; NAN: none */
-    float *spread; /* [n_steps]: max over ranks of the mean duration - work; NAN */
+    uint8_t func;   /* enum argus_func */
+    uint8_t dtype;  /* enum argus_dtype */
+    int from, to;   /* ranks in the communicator: send and receive; root in `from`; -1: none */
+    uint64_t bytes; /* message; of uneven ones (all-to-all) the smallest */
+    uint64_t bytes_max;
+    double count;   /* calls a step, median */
+    size_t ranks;   /* ranks that report it */
+    size_t expects; /* ranks that ought to: 2 for a pair, else the size of the group */
+    int matched;    /* calls line up one to one; else no work and no wait */
+    float *work;    /* [n_steps]: shortest call over ranks, ns; NAN: none */
+    float *spread;  /* [n_steps]: max over ranks of the mean duration - work; NAN */
 };
 
 /* One rank's view of one comparable collective. */
 struct argus_rank_comm {
     int comm_class;
-    float *sum;   /* [n_rows] by the rank's own step, ns; see argus_rank_value() */
-    float *min;   /* [n_rows] */
-    float *count; /* [n_rows] */
-    float *lead;  /* [n_rows] idle directly before the calls */
+    int outgoing;        /* send and receive: 1 on the sender's side */
+    float *sum;          /* [n_rows] by the rank's own step, ns; see argus_rank_value() */
+    float *min;          /* [n_rows] */
+    float *count;        /* [n_rows]; NULL: always `usual_count` */
+    uint32_t *first_seq; /* [n_rows]; NULL: evenly spaced, or not known */
+    float usual_count;
+    uint32_t usual_seq;    /* sequence of its first call, row `usual_row` */
+    uint32_t seq_per_step; /* 0: sequences are not known */
+    int usual_row;
+    double lead; /* idle directly before the calls, ns a step, mean */
 };
 
 /* A comparable computation: kernel name, grid, block (streams pooled). */
@@ -121,9 +130,8 @@ struct argus_rank_class {
     float *typical; /* [n_windows] mean over modes of the mode's median, ns; NAN: not run */
     float *p99;     /* [n_windows] of the slowest mode that holds >= 5 % of the calls */
     float *sum;     /* [n_windows] total time, ns */
-    float *count;   /* [n_windows] */
-    float *modes;   /* [n_windows] number of modes */
-    float *early;   /* NULL, or as typical for single kept steps (reserved) */
+    float *count;   /* [n_windows] calls */
+    uint8_t *modes; /* [n_windows] number of modes */
 };
 
 struct argus_model_rank {
@@ -139,17 +147,18 @@ struct argus_model_rank {
     int sealed;
     char end[16];
 
-    int first_step;       /* number of its first row */
-    int n_rows;           /* rows from first_step on, holes included */
-    int shift;            /* common step = own step + shift */
-    int64_t *start;       /* [n_rows], 0: no such step */
-    uint32_t *flags;      /* [n_rows] ARGUS_STEP_* */
-    uint32_t *gap_family; /* [n_rows] kind << 8 | func of the class that ended the longest gap */
-    float *col[ARGUS_COL_COUNT];
+    int first_step;      /* number of its first row */
+    int n_rows;          /* rows from first_step on, holes included */
+    int shift;           /* common step = own step + shift */
+    int64_t *start;      /* [n_rows], 0: no such step */
+    uint8_t *flags;      /* [n_rows] ARGUS_STEP_* */
+    uint16_t *gap_class; /* [n_rows] kind << 8 | func of the work that ended the longest gap */
+    float *col[ARGUS_COL_COUNT]; /* [n_rows]; NULL: all zero.  See argus_rank_col() */
     struct argus_rank_comm *comms;
     size_t n_comms;
-    struct argus_rank_class *classes;
+    struct argus_rank_class *classes; /* in order of kernel_class */
     size_t n_classes;
+    int n_windows;
     double clock_offset;   /* ns to add to its times, for pictures and host gaps only */
     double clock_residual; /* ns */
 };
@@ -186,7 +195,7 @@ struct argus_model {
     uint8_t *use; /* [n_steps] 1: compared (no warm-up, no gap, not partial) */
     int n_used;
     int cluster_steps; /* steps a window */
-    int n_windows;
+    int n_windows;     /* most that a rank has */
     struct argus_group *groups;
     size_t n_groups;
     struct argus_comm_class *comm_classes;
@@ -230,10 +239,6 @@ static inline float argus_rank_value(const struct argus_model_rank *r, const flo
 
     return array && i >= 0 && i < r->n_rows ? array[i] : NAN;
 }
-static inline float argus_rank_col(const struct argus_model_rank *r, enum argus_column c, int k)
-{
-    return argus_rank_value(r, r->col[c], k);
-}
 /* Row index of common step k in the rank's arrays, -1: none. */
 static inline int argus_rank_row(const struct argus_model_rank *r, int k)
 {
@@ -241,12 +246,29 @@ static inline int argus_rank_row(const struct argus_model_rank *r, int k)
 
     return i >= 0 && i < r->n_rows && r->start[i] ? i : -1;
 }
+static inline float argus_rank_col(const struct argus_model_rank *r, enum argus_column c, int k)
+{
+    int i = argus_rank_row(r, k);
+
+    return i < 0 ? NAN : r->col[c] ? r->col[c][i] : 0.0f;
+}
+
+/* Value of a window array (as in argus_rank_class) of rank `r`. */
+static inline float argus_rank_window(const struct argus_model_rank *r, const float *array, int w)
+{
+    return array && w >= 0 && w < r->n_windows ? array[w] : NAN;
+}
+/* The rank's entry for a kernel class; NULL: it does not run it. */
+const struct argus_rank_class *argus_rank_find_class(const struct argus_model_rank *r,
+                                                     int kernel_class);
 
 /* Rank index of a global rank number, -1: not there. */
 int argus_model_find_rank(const struct argus_model *m, int rank);
+/* Share of a's compute time in classes that b runs equally often (within a tenth), 0..1. */
+double argus_model_alike(const struct argus_model *m, const struct argus_model_rank *a,
+                         const struct argus_model_rank *b);
 /* Median over used steps of a column of one rank; NAN: none. */
-double argus_model_rank_median(const struct argus_model *m, size_t rank_index,
-                               enum argus_column c);
+double argus_model_rank_median(const struct argus_model *m, size_t rank_index, enum argus_column c);
 /* Step time of step k: median over ranks of DURATION; NAN: none. */
 double argus_model_step_time(const struct argus_model *m, int k);
 /* A sentence for data_quality.notes. */
