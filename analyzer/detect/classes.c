@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which kernels are slower: the class-by-class view behind a slow rank. */
+#include <config.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzer/detect/compute.h"
+#include "analyzer/stats/stats.h"
+
+#define MIN_COUNT 5     /* calls in the windows looked at */
+#define MIN_SHARE 0.002 /* of the compute time */
+#define MIN_CLASSES 3
+#define MIN_AGREEMENT 0.8
+
+void argus_class_views_clear(struct argus_class_views *v)
+{
+    free(v->items);
+    memset(v, 0, sizeof(*v));
+}
+
+/* Fraction of window w's used steps that lie in [first, end) of common steps. */
+static double covered(const struct argus_model *m, const struct argus_model_rank *r, int w,
+                      int first, int end)
+{
+    int in = 0, all = 0;
+
+    for (int i = 0; i < m->cluster_steps; i++) {
+        int k = w * m->cluster_steps + i + r->shift;
+
+        if (k < 0 || k >= m->n_steps || argus_rank_row(r, k) < 0)
+            continue;
+        all++;
+        in += k >= first && k < end;
+    }
+    return all ? (double)in / all : 0;
+}
+
+/* Typical duration over the chosen windows, weighted by calls; NAN: not run there. */
+static double typical_in(const struct argus_model_rank *r, const struct argus_rank_class *c,
+                         const char *chosen, int n_windows, double *count, double *sum,
+                         double *tail)
+{
+    double x = 0, calls = 0, total = 0, worst = 0;
+
+    for (int w = 0; w < n_windows && w < r->n_windows; w++) {
+        if (!chosen[w] || isnan(c->typical[w]) || !(c->count[w] > 0))
+            continue;
+        x += (double)c->typical[w] * (double)c->count[w];
+        calls += (double)c->count[w];
+        total += (double)c->sum[w];
+        if ((double)(c->p99[w] / c->typical[w]) > worst)
+            worst = (double)(c->p99[w] / c->typical[w]);
+    }
+    *count = calls;
+    *sum = total;
+    *tail = worst;
+    return calls > 0 ? x / calls : NAN;
+}
+
+/* Windows that lie (nearly) whole in the interval; where there are none, those that touch it most. */
+static double choose(const struct argus_model *m, const struct argus_slow *slow, char *chosen)
+{
+    const struct argus_model_rank *r = &m->ranks[slow->rank];
+    double best = 0, sum = 0;
+    int n = 0;
+
+    for (int w = 0; w < r->n_windows; w++) {
+        double f = covered(m, r, w, slow->first, slow->end);
+
+        if (f > best)
+            best = f;
+        chosen[w] = f >= 0.9;
+        n += chosen[w];
+    }
+    if (n)
+        return 1;
+    for (int w = 0; w < r->n_windows; w++) {
+        double f = covered(m, r, w, slow->first, slow->end);
+
+        chosen[w] = f > 0 && f >= 0.8 * best;
+        if (chosen[w]) {
+            sum += f;
+            n++;
+        }
+    }
+    return n ? sum / n : 0;
+}
+
+static double reference(const struct argus_model *m, const struct argus_cohort *c, int but,
+                        int kernel_class, const char *chosen, double *ref_count, double *ref_tail)
+{
+    double *x = malloc(3 * (c->n + 1) * sizeof(*x)), *counts = x + c->n + 1,
+           *tails = counts + c->n + 1, median;
+    size_t n = 0;
+
+    if (!x)
+        return NAN;
+    for (size_t i = 0; i < c->n; i++) {
+        const struct argus_model_rank *r = &m->ranks[c->ranks[i]];
+        const struct argus_rank_class *k;
+        double sum;
+
+        if (c->ranks[i] == but || !(k = argus_rank_find_class(r, kernel_class)))
+            continue;
+        x[n] = typical_in(r, k, chosen, m->n_windows, &counts[n], &sum, &tails[n]);
+        n += !isnan(x[n]);
+    }
+    median = argus_median_inplace(x, n);
+    *ref_count = argus_median_inplace(counts, n);
+    *ref_tail = argus_median_inplace(tails, n);
+    free(x);
+    return median;
+}
+
+static void judge(struct argus_class_views *v, const struct argus_slow *slow, double total)
+{
+    double slower_time = 0, compared = 0, excess = 0, score = 0;
+    double worst = 0, expected;
+
+    v->worst = -1;
+    for (size_t i = 0; i < v->n; i++) {
+        struct argus_class_view *c = &v->items[i];
+        double more = (c->x - c->ref) * c->count;
+        double x = c->ref + (c->x - c->ref) / v->covered; /* undo the dilution by other steps */
+
+        compared += c->weight;
+        score += c->weight * c->ref / (x > c->ref / 4 ? x : c->ref / 4);
+        excess += more;
+        if (x / c->ref - 1 >= 0.4 * (slow->ratio - 1)) {
+            slower_time += c->weight;
+            v->slower++;
+        }
+        if (more > worst) {
+            worst = more;
+            v->worst = (int)i;
+        }
+    }
+    if (!(compared > 0))
+        return;
+    v->score = score / compared;
+    v->agreement = slower_time / compared;
+    /* the excess that was measured in steps, diluted like the windows */
+    expected = total * (1 - 1 / (1 + (slow->ratio - 1) * v->covered));
+    v->explained = expected > 0 ? excess / expected : 0;
+    v->agreed = v->slower >= MIN_CLASSES || v->agreement >= MIN_AGREEMENT;
+    if (!v->agreed && v->worst >= 0 && worst >= 0.7 * excess && v->explained >= 0.5) {
+        v->one_class = 1;
+        v->agreed = 1;
+    }
+}
+
+int argus_class_views(const struct argus_model *m, const struct argus_cohort *c,
+                      struct argus_slow *slow)
+{
+    const struct argus_model_rank *r = &m->ranks[slow->rank];
+    struct argus_class_views *v = &slow->views;
+    char *chosen =
+        calloc((size_t)(m->n_windows > r->n_windows ? m->n_windows : r->n_windows) + 1, 1);
+    double total = 0;
+
+    memset(v, 0, sizeof(*v));
+    v->worst = -1;
+    v->items = calloc(r->n_classes + 1, sizeof(*v->items));
+    if (!chosen || !v->items) {
+        free(chosen);
+        argus_class_views_clear(v);
+        return 0;
+    }
+    v->covered = choose(m, slow, chosen);
+    for (size_t i = 0; i < r->n_classes && v->covered >= 0.1; i++) {
+        struct argus_class_view *item = &v->items[v->n];
+        int kernel_class = r->classes[i].kernel_class;
+        double sum;
+
+        if (m->kernel_classes[kernel_class].kind == ARGUS_CLASS_COPY)
+            continue;
+        item->kernel_class = kernel_class;
+        item->x =
+            typical_in(r, &r->classes[i], chosen, r->n_windows, &item->count, &sum, &item->tail);
+        if (isnan(item->x))
+            continue;
+        total += sum;
+        item->ref =
+            reference(m, c, slow->rank, kernel_class, chosen, &item->ref_count, &item->ref_tail);
+        item->weight = sum;
+        if (isnan(item->ref) || !(item->ref > 0) || item->count < MIN_COUNT)
+            continue;
+        v->n++;
+    }
+    for (size_t i = 0; i < v->n; i++)
+        v->items[i].weight /= total;
+    judge(v, slow, total);
+    free(chosen);
+    return 1;
+}
+
+/* Which kinds of kernels slow down tells what is wrong with the GPU. */
+const char *argus_compute_subkind(const struct argus_class_views *v, const struct argus_model *m)
+{
+    double bound = 0, bound_ratio = 0, memory = 0, memory_ratio = 0, tails = 0, all = 0;
+
+    if (!v->n)
+        return NULL;
+    if (v->one_class)
+        return "one-class";
+    for (size_t i = 0; i < v->n; i++) {
+        const struct argus_class_view *c = &v->items[i];
+        int family = m->kernel_classes[c->kernel_class].family;
+        double ratio = c->x / c->ref;
+
+        if (c->weight < MIN_SHARE)
+            continue;
+        all += c->weight;
+        if (c->tail > 1.6 && c->tail > 1.5 * c->ref_tail)
+            tails += c->weight;
+        if (family == ARGUS_FAMILY_GEMM || family == ARGUS_FAMILY_ATTENTION ||
+            family == ARGUS_FAMILY_EXPERT) {
+            bound += c->weight;
+            bound_ratio += c->weight * ratio;
+        } else if (family == ARGUS_FAMILY_ELEMENTWISE || family == ARGUS_FAMILY_NORM ||
+                   family == ARGUS_FAMILY_OPTIMIZER || family == ARGUS_FAMILY_EMBEDDING) {
+            memory += c->weight;
+            memory_ratio += c->weight * ratio;
+        }
+    }
+    if (tails >= 0.6 * all)
+        return "shared-gpu";
+    if (bound > 0 && memory > 0) {
+        double b = bound_ratio / bound - 1, y = memory_ratio / memory - 1;
+
+        if (y > 0.01 && b < 0.25 * y)
+            return "memory";
+        if (b > 0.01 && y < 0.25 * b)
+            return "compute-bound";
+    }
+    return "clock";
+}
+
+const char *argus_compute_phase(const struct argus_model *m, int rank, const struct argus_cohort *c,
+                                int first, int end)
+{
+    static const struct {
+        enum argus_column column;
+        const char *name;
+    } phases[] = {{ARGUS_COL_FORWARD, "forward"},
+                  {ARGUS_COL_BACKWARD, "backward"},
+                  {ARGUS_COL_OPTIMIZER, "optimizer"}};
+    const char *best = NULL;
+    double most = 0, sum = 0;
+
+    for (size_t p = 0; p < 3; p++) {
+        struct argus_cohort phase;
+        double excess = 0;
+
+        if (!m->ranks[rank].col[phases[p].column] ||
+            argus_cohort_init(&phase, m, c->ranks, c->n, phases[p].column))
+            continue;
+        for (int k = first; k < end; k++) {
+            double own = m->use[k] ? (double)argus_rank_col(&m->ranks[rank], phase.column, k) : NAN;
+            double d = own - argus_cohort_reference(&phase, m, rank, k);
+
+            if (!isnan(d))
+                excess += d;
+        }
+        argus_cohort_clear(&phase);
+        sum += excess > 0 ? excess : 0;
+        if (excess > most) {
+            most = excess;
+            best = phases[p].name;
+        }
+    }
+    return most >= 0.4 * sum ? best : NULL;
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <config.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzer/detect/detect.h"
+#include "analyzer/stats/stats.h"
+
+static double median_at(const struct argus_model *m, const int *ranks, size_t n,
+                        enum argus_column c, int k, int but)
+{
+    double small[64], *x = n <= 64 ? small : malloc(n * sizeof(*x)), median;
+    size_t points = 0;
+
+    if (!x)
+        return NAN;
+    for (size_t i = 0; i < n; i++) {
+        float v = ranks[i] == but ? NAN : argus_rank_col(&m->ranks[ranks[i]], c, k);
+        if (!isnan(v))
+            x[points++] = (double)v;
+    }
+    median = argus_median_inplace(x, points);
+    if (x != small)
+        free(x);
+    return median;
+}
+
+int argus_cohort_init(struct argus_cohort *c, const struct argus_model *m, const int *ranks,
+                      size_t n, enum argus_column column)
+{
+    *c = (struct argus_cohort){.ranks = ranks, .n = n, .column = column, .stage = -1};
+    if (n < ARGUS_COHORT_LARGE)
+        return 0;
+    c->reference = malloc(((size_t)m->n_steps + 1) * sizeof(float));
+    if (!c->reference)
+        return -1;
+    for (int k = 0; k < m->n_steps; k++)
+        c->reference[k] = m->use[k] ? (float)median_at(m, ranks, n, column, k, -1) : NAN;
+    return 0;
+}
+
+void argus_cohort_clear(struct argus_cohort *c)
+{
+    free(c->reference);
+    free(c->owned);
+    memset(c, 0, sizeof(*c));
+}
+
+double argus_cohort_reference(const struct argus_cohort *c, const struct argus_model *m,
+                              int rank_index, int k)
+{
+    if (c->reference)
+        return (double)c->reference[k];
+    return median_at(m, c->ranks, c->n, c->column, k, rank_index);
+}
+
+int argus_cohort_ratio(const struct argus_cohort *c, const struct argus_model *m, int rank_index,
+                       double *q, int *at)
+{
+    int points = 0;
+
+    for (int k = 0; k < m->n_steps; k++) {
+        double own, ref;
+
+        if (!m->use[k])
+            continue;
+        own = (double)argus_rank_col(&m->ranks[rank_index], c->column, k);
+        ref = argus_cohort_reference(c, m, rank_index, k);
+        if (isnan(own) || isnan(ref) || !(ref > 0))
+            continue;
+        q[points] = own / ref;
+        at[points++] = k;
+    }
+    return points;
+}
+
+int argus_used_steps(const struct argus_model *m, int *steps)
+{
+    int n = 0;
+
+    for (int k = 0; k < m->n_steps; k++)
+        if (m->use[k])
+            steps[n++] = k;
+    return n;
+}
+
+double argus_typical_step(const struct argus_model *m)
+{
+    double *x = malloc(((size_t)m->n_steps + 1) * sizeof(*x)), median;
+    size_t n = 0;
+
+    if (!x)
+        return NAN;
+    for (int k = 0; k < m->n_steps; k++) {
+        double t = m->use[k] ? argus_model_step_time(m, k) : NAN;
+        if (!isnan(t))
+            x[n++] = t;
+    }
+    median = argus_median_inplace(x, n);
+    free(x);
+    return median;
+}

@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Slow link: the transfer itself takes longer, and nobody is late.
+ *
+ * Work of a collective is the shortest duration among its ranks, so a late
+ * rank does not raise it.  A group is compared with groups of the same shape
+ * that carry the same message (expected = their median), else with its own
+ * past.  Bandwidth is not monotonic in size: nothing is ever scaled from
+ * another size or shape.
+ */
+#include <config.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzer/detect/link.h"
+#include "analyzer/stats/stats.h"
+
+#define MIN_RATIO 1.07
+#define MIN_RATIO_PAST 1.10
+#define SPLIT_RATIO 1.25
+#define MIN_Z 3.5
+#define SPREAD_FLOOR 0.008
+#define MIN_LENGTH 10
+#define MIN_SIBLINGS 3 /* groups of a shape, itself included, for a majority */
+
+struct scan {
+    const struct argus_model *m;
+    struct argus_link_group *groups; /* by class set: see link.h */
+    size_t n_groups;
+    int *group_of; /* by comm class */
+    double *q, *work;
+    int *at;
+};
+
+static int inter_node(const struct argus_model *m, const struct argus_comm_class *c)
+{
+    const struct argus_group *g = &m->groups[c->group];
+    int a, b;
+
+    if (c->from < 0 || c->to < 0 || c->func == ARGUS_FUNC_BROADCAST)
+        return g->nodes > 1;
+    a = (uint32_t)c->from < g->size ? g->members[c->from] : -1;
+    b = (uint32_t)c->to < g->size ? g->members[c->to] : -1;
+    return a < 0 || b < 0 ? g->nodes > 1 : m->ranks[a].node != m->ranks[b].node;
+}
+
+static int is_pair(const struct argus_comm_class *c)
+{
+    return (c->func == ARGUS_FUNC_SEND || c->func == ARGUS_FUNC_SENDRECV) && c->from >= 0 &&
+           c->to >= 0;
+}
+
+/* Only whole groups: where a member was not recorded, lateness of that member would look like work. */
+static int usable(const struct argus_model *m, const struct argus_comm_class *c)
+{
+    return c->matched && c->ranks == c->expects && c->ranks >= 2 && !m->groups[c->group].pseudo &&
+           c->func != ARGUS_FUNC_BARRIER && c->count > 0;
+}
+
+static int same_shape(const struct argus_model *m, const struct argus_comm_class *a,
+                      const struct argus_comm_class *b)
+{
+    const struct argus_group *x = &m->groups[a->group], *y = &m->groups[b->group];
+
+    return a->func == b->func && a->dtype == b->dtype && a->bytes == b->bytes &&
+           a->bytes_max == b->bytes_max && a->count == b->count && is_pair(a) == is_pair(b) &&
+           (is_pair(a) || (x->size == y->size && x->nodes == y->nodes && x->kind == y->kind)) &&
+           inter_node(m, a) == inter_node(m, b);
+}
+
+/* Group by group, pair by pair: the classes that share a path. */
+static int add_class(struct scan *s, int cc)
+{
+    const struct argus_comm_class *c = &s->m->comm_classes[cc];
+    struct argus_link_group *g = NULL, *groups;
+    int *classes;
+
+    for (size_t i = s->n_groups; i-- > 0 && !g;) {
+        const struct argus_comm_class *other = &s->m->comm_classes[s->groups[i].classes[0]];
+
+        if (other->group == c->group && is_pair(other) == is_pair(c) &&
+            (!is_pair(c) || (other->from == c->from && other->to == c->to)))
+            g = &s->groups[i];
+        if (other->group != c->group)
+            break; /* classes come in order of group */
+    }
+    if (!g) {
+        if (!(groups = realloc(s->groups, (s->n_groups + 1) * sizeof(*groups))))
+            return -1;
+        s->groups = groups;
+        g = &groups[s->n_groups++];
+        memset(g, 0, sizeof(*g));
+        g->group = c->group;
+        g->pair = is_pair(c);
+        g->from = c->from;
+        g->to = c->to;
+        g->inter = inter_node(s->m, c);
+        g->onset = g->recovered = -1;
+        g->ratio = 1;
+    }
+    if (!(classes = realloc(g->classes, (g->n_classes + 1) * sizeof(int))))
+        return -1;
+    g->classes = classes;
+    g->classes[g->n_classes++] = cc;
+    s->group_of[cc] = (int)(g - s->groups);
+    return 0;
+}
+
+/* Expected work of a class at each step: median of its siblings (without itself when they are
+ * few).  Returns the number of siblings, itself included; 0 on no memory. */
+static size_t expected_of(struct scan *s, const struct argus_comm_class *c, const int *siblings,
+                          size_t n, float *expected)
+{
+    double *x = malloc((n + 1) * sizeof(*x));
+
+    if (!x)
+        return 0;
+    for (int k = 0; k < s->m->n_steps; k++) {
+        size_t points = 0;
+
+        for (size_t i = 0; i < n; i++) {
+            const struct argus_comm_class *o = &s->m->comm_classes[siblings[i]];
+
+            if ((n < 8 && o == c) || isnan(o->work[k]))
+                continue;
+            x[points++] = (double)o->work[k];
+        }
+        expected[k] = (float)argus_median_inplace(x, points);
+    }
+    free(x);
+    return n;
+}
+
+struct shape_entry {
+    int cc;
+    int shape;
+};
+
+/* Shapes by comparing with the first class of each; jobs have few shapes. */
+static struct shape_entry *shapes_of(struct scan *s, size_t *n, int *n_shapes)
+{
+    const struct argus_model *m = s->m;
+    struct shape_entry *all = malloc((m->n_comm_classes + 1) * sizeof(*all));
+    int *first = malloc((m->n_comm_classes + 1) * sizeof(int));
+
+    *n = 0;
+    *n_shapes = 0;
+    for (size_t i = 0; all && first && i < m->n_comm_classes; i++) {
+        int shape;
+
+        if (!usable(m, &m->comm_classes[i]))
+            continue;
+        for (shape = 0; shape < *n_shapes; shape++)
+            if (same_shape(m, &m->comm_classes[first[shape]], &m->comm_classes[i]))
+                break;
+        if (shape == *n_shapes)
+            first[(*n_shapes)++] = (int)i;
+        all[(*n)++] = (struct shape_entry){(int)i, shape};
+    }
+    if (!first) {
+        free(all);
+        all = NULL;
+    }
+    free(first);
+    return all;
+}
+
+/* Actual and expected time of a path in step k, over classes with siblings (or all: past). */
+static int add_series(struct scan *s, const struct shape_entry *all, size_t n, int n_shapes)
+{
+    const struct argus_model *m = s->m;
+    size_t steps = (size_t)m->n_steps + 1;
+    float *expected = malloc(steps * sizeof(*expected));
+    int *siblings = malloc((n + 1) * sizeof(int));
+    int rc = expected && siblings ? 0 : -1;
+
+    for (int shape = 0; shape < n_shapes && !rc; shape++) {
+        size_t n_sib = 0;
+        int shared = 0;
+
+        for (size_t i = 0; i < n; i++)
+            if (all[i].shape == shape)
+                siblings[n_sib++] = all[i].cc;
+        for (size_t i = 0; i < n_sib && !rc; i++) {
+            const struct argus_comm_class *c = &m->comm_classes[siblings[i]];
+            struct argus_link_group *g = &s->groups[s->group_of[siblings[i]]];
+
+            if (!g->actual) {
+                g->actual = calloc(steps, sizeof(float));
+                g->expected = calloc(steps, sizeof(float));
+                g->total = calloc(steps, sizeof(float));
+                if (!g->actual || !g->expected || !g->total) {
+                    rc = -1;
+                    break;
+                }
+            }
+            for (int k = 0; k < m->n_steps; k++)
+                g->total[k] += (float)c->count * c->work[k]; /* NAN stays NAN */
+            if (n_sib > g->siblings)
+                g->siblings = n_sib;
+            if (n_sib < 2)
+                continue;
+            if (n_sib < 8 || !shared) { /* many siblings share one median */
+                if (!expected_of(s, c, siblings, n_sib, expected))
+                    rc = -1;
+                shared = n_sib >= 8;
+            }
+            for (int k = 0; k < m->n_steps; k++)
+                if (!isnan(c->work[k]) && !isnan(expected[k])) {
+                    g->actual[k] += (float)c->count * c->work[k];
+                    g->expected[k] += (float)c->count * expected[k];
+                }
+        }
+    }
+    free(expected);
+    free(siblings);
+    return rc;
+}
+
+static double median_over(struct scan *s, int n, int first, int end)
+{
+    int points = 0;
+
+    for (int i = 0; i < n; i++)
+        if (s->at[i] >= first && s->at[i] < end)
+            s->work[points++] = s->q[i];
+    return argus_median_inplace(s->work, (size_t)points);
+}
+
+/* Fill ratio, onset, recovered, persistence from the series in s->q. */
+static int shift(struct scan *s, struct argus_link_group *g, int n, double min_ratio,
+                 double reference)
+{
+    struct argus_change ch;
+    int held = 0, all = 0;
+
+    if (n < MIN_LENGTH)
+        return 0;
+    ch = argus_change_find(s->q, (size_t)n, min_ratio, MIN_LENGTH, reference);
+    if (ch.kind == ARGUS_CHANGE_NONE || ch.kind == ARGUS_CHANGE_SPIKES)
+        return 0;
+    g->onset = ch.kind == ARGUS_CHANGE_CONSTANT ? -1 : s->at[ch.onset];
+    g->recovered = ch.recovered < (size_t)n ? s->at[ch.recovered] : -1;
+    g->ramp = ch.kind == ARGUS_CHANGE_RAMP;
+    g->first = g->onset >= 0 ? g->onset : 0;
+    g->end = g->recovered >= 0 ? g->recovered : s->m->n_steps;
+    g->base = reference > 0 ? reference : ch.before;
+    g->ratio = median_over(s, n, g->first, g->end) / g->base;
+    for (int i = 0; i < n; i++)
+        if (s->at[i] >= g->first && s->at[i] < g->end) {
+            all++;
+            held += s->q[i] / g->base >= 1 + 0.5 * (g->ratio - 1);
+        }
+    g->persistence = all ? (double)held / all : 0;
+    return g->ratio >= min_ratio && g->persistence >= 0.8;
+}
+
+static int series(struct scan *s, const float *num, const float *den)
+{
+    int n = 0;
+
+    for (int k = 0; k < s->m->n_steps; k++) {
+        double v = num ? (double)num[k] : NAN;
+
+        if (den)
+            v = den[k] > 0 ? v / (double)den[k] : NAN;
+        if (!s->m->use[k] || isnan(v) || !(v > 0))
+            continue;
+        s->q[n] = v;
+        s->at[n++] = k;
+    }
+    return n;
+}
+
+/* Did this path get slower against its own past? */
+static int own_past(struct scan *s, struct argus_link_group *g, double min_ratio)
+{
+    return shift(s, g, series(s, g->total, NULL), min_ratio, 0) && g->onset >= 0;
+}
+
+static void judge_group(struct scan *s, struct argus_link_group *g)
+{
+    if (!g->actual)
+        return;
+    if (g->siblings >= 2) {
+        int n = series(s, g->actual, g->expected);
+
+        g->typical = median_over(s, n, 0, s->m->n_steps);
+        g->compared = n >= MIN_LENGTH;
+        if (!shift(s, g, n, MIN_RATIO, 1.0)) {
+            g->ratio = 1;
+            return;
+        }
+        if (g->siblings >= MIN_SIBLINGS) {
+            g->slow = 1;
+            return;
+        }
+        /* two of a kind: the one that changed against its own past is it */
+        if (g->onset >= 0) {
+            struct argus_link_group past = *g;
+
+            if (own_past(s, &past, 1 + 0.6 * (g->ratio - 1))) {
+                g->slow = 1;
+                g->by_past = 1;
+                return;
+            }
+        }
+        g->split = g->ratio >= SPLIT_RATIO;
+        return;
+    }
+    if (own_past(s, g, MIN_RATIO_PAST)) {
+        g->slow = 1;
+        g->by_past = 1;
+    } else {
+        g->ratio = 1;
+    }
+}
+
+/* Outlier among the paths of its kind; healthy paths may differ by a few percent. */
+static void outliers(struct scan *s)
+{
+    double *x = malloc((s->n_groups + 1) * sizeof(*x));
+
+    for (size_t i = 0; x && i < s->n_groups; i++) {
+        struct argus_link_group *g = &s->groups[i];
+        double median, mad;
+        size_t n = 0, slow = 0;
+
+        if (!g->slow || g->by_past)
+            continue;
+        for (size_t j = 0; j < s->n_groups; j++)
+            if (s->groups[j].compared && s->groups[j].inter == g->inter &&
+                s->groups[j].pair == g->pair) {
+                x[n++] = s->groups[j].typical;
+                slow += (size_t)s->groups[j].slow;
+            }
+        if (n < MIN_SIBLINGS)
+            continue;
+        median = argus_median(x, n);
+        mad = argus_mad(x, n, median);
+        /* with many slow paths the spread is theirs: the ratio alone decides */
+        if (slow * 4 <= n && argus_robust_z(g->ratio, median, mad, SPREAD_FLOOR) <= MIN_Z)
+            g->slow = 0;
+    }
+    free(x);
+}
+
+static void clear(struct scan *s)
+{
+    for (size_t i = 0; i < s->n_groups; i++) {
+        free(s->groups[i].classes);
+        free(s->groups[i].actual);
+        free(s->groups[i].expected);
+        free(s->groups[i].total);
+    }
+    free(s->groups);
+    free(s->group_of);
+    free(s->q);
+    free(s->work);
+    free(s->at);
+}
+
+int argus_detect_link(const struct argus_model *m, struct argus_evidence_list *out)
+{
+    struct scan s = {.m = m};
+    struct shape_entry *all = NULL;
+    size_t n = 0, steps = (size_t)m->n_steps + 1;
+    int n_shapes = 0, rc = -1;
+
+    s.q = malloc(steps * sizeof(double));
+    s.work = malloc(steps * sizeof(double));
+    s.at = malloc(steps * sizeof(int));
+    s.group_of = calloc(m->n_comm_classes + 1, sizeof(int));
+    all = shapes_of(&s, &n, &n_shapes);
+    if (!s.q || !s.work || !s.at || !s.group_of || !all)
+        goto out;
+    for (size_t i = 0; i < n; i++)
+        if (add_class(&s, all[i].cc))
+            goto out;
+    if (add_series(&s, all, n, n_shapes))
+        goto out;
+    for (size_t i = 0; i < s.n_groups; i++)
+        judge_group(&s, &s.groups[i]);
+    outliers(&s);
+    rc = argus_link_locate(m, s.groups, s.n_groups, out);
+out:
+    free(all);
+    clear(&s);
+    return rc;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Parts of the slow link detector. */
+#ifndef ARGUS_DETECT_LINK_H
+#define ARGUS_DETECT_LINK_H
+
+#include <argus/record.h>
+
+#include "analyzer/detect/detect.h"
+
+/* A path: a communicator, or one pair within it, and its collectives. */
+struct argus_link_group {
+    int group;
+    int pair, from, to; /* ranks in the communicator */
+    int inter;          /* 1: crosses nodes */
+    int *classes;
+    size_t n_classes;
+    size_t siblings;          /* most that one of its classes has, itself included */
+    float *actual, *expected; /* [n_steps] ns of work a step, classes with siblings */
+    float *total;             /* [n_steps] all classes; NAN where one is missing */
+    double typical;           /* median of actual / expected over all steps */
+    int compared;             /* has siblings and enough steps */
+    int slow, split, by_past, ramp;
+    int onset, recovered, first, end;
+    double base, ratio, persistence;
+};
+
+/* From slow and fast paths to the smallest unit that explains them; adds evidence. */
+int argus_link_locate(const struct argus_model *m, struct argus_link_group *groups, size_t n,
+                      struct argus_evidence_list *out);
+
+#endif /* ARGUS_DETECT_LINK_H */

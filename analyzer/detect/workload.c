@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Workload imbalance: a rank takes longer because it has more to do.  Its
+ * kernels are not slower; there are more of them, or they have other grids.
+ * Often the rank with most to do is another one each step.
+ */
+#include <config.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzer/detect/detect.h"
+#include "analyzer/stats/stats.h"
+
+#define MIN_RATIO 1.04
+#define SINGLE_SHARE 0.8 /* of the steps: always the same rank */
+#define MIN_STEPS 10
+
+struct scan {
+    const struct argus_model *m;
+    struct argus_evidence_list *out;
+    double *q;
+    int *at, *top;
+};
+
+/* Time of rank i that the counts and classes of the others do not account for, against the time
+ * that slower kernels account for; both in ns over the whole job. */
+static void account(const struct argus_model *m, const struct argus_cohort *c, int i,
+                    double *amount, double *speed)
+{
+    const struct argus_model_rank *r = &m->ranks[i];
+    double *x = malloc(2 * (c->n + 1) * sizeof(*x)), *calls = x + c->n + 1;
+
+    *amount = *speed = 0;
+    for (int kc = 0; x && (size_t)kc < m->n_kernel_classes; kc++) {
+        const struct argus_rank_class *own;
+        double own_calls = 0, own_time = 0, ref_x, ref_calls;
+        size_t n = 0;
+
+        if (m->kernel_classes[kc].kind == ARGUS_CLASS_COPY)
+            continue;
+        own = argus_rank_find_class(r, kc);
+        for (int w = 0; own && w < r->n_windows; w++) {
+            own_calls += (double)own->count[w];
+            own_time += isnan(own->typical[w]) ? 0 : (double)(own->count[w] * own->typical[w]);
+        }
+        for (size_t j = 0; j < c->n; j++) {
+            const struct argus_model_rank *o = &m->ranks[c->ranks[j]];
+            const struct argus_rank_class *k = argus_rank_find_class(o, kc);
+            double time = 0, count = 0;
+
+            if (c->ranks[j] == i)
+                continue;
+            for (int w = 0; k && w < o->n_windows; w++) {
+                count += (double)k->count[w];
+                time += isnan(k->typical[w]) ? 0 : (double)(k->count[w] * k->typical[w]);
+            }
+            calls[n] = count;
+            x[n++] = count > 0 ? time / count : 0;
+        }
+        ref_calls = argus_median_inplace(calls, n);
+        ref_x = argus_median_inplace(x, n);
+        if (isnan(ref_calls))
+            continue;
+        if (ref_calls > 0 && ref_x > 0 && own_calls > 0) {
+            *speed += own_time - own_calls * ref_x;
+            *amount += (own_calls - ref_calls) * ref_x;
+        } else {
+            *amount += own_time - ref_calls * ref_x;
+        }
+    }
+    free(x);
+}
+
+static int add_excess(struct scan *s, const struct argus_cohort *c, struct argus_evidence *e,
+                      int only)
+{
+    for (size_t i = 0; i < c->n; i++) {
+        float *x;
+        int points;
+
+        if (only >= 0 && c->ranks[i] != only)
+            continue;
+        if (!(x = argus_evidence_excess(e, s->m, c->ranks[i])))
+            return -1;
+        points = argus_cohort_ratio(c, s->m, c->ranks[i], s->q, s->at);
+        for (int p = 0; p < points; p++) {
+            double own = (double)argus_rank_col(&s->m->ranks[c->ranks[i]], c->column, s->at[p]);
+
+            if (s->q[p] > 1)
+                x[s->at[p]] = (float)(own - own / s->q[p]);
+        }
+    }
+    return 0;
+}
+
+/* Rank with most compute in every step, and by how much. */
+static int leaders(struct scan *s, const struct argus_cohort *c, double *ratio)
+{
+    const struct argus_model *m = s->m;
+    int n = 0;
+
+    for (int k = 0; k < m->n_steps; k++) {
+        double most = 0, ref;
+        int who = -1;
+
+        if (!m->use[k])
+            continue;
+        for (size_t i = 0; i < c->n; i++) {
+            double v = (double)argus_rank_col(&m->ranks[c->ranks[i]], c->column, k);
+
+            if (v > most) {
+                most = v;
+                who = c->ranks[i];
+            }
+        }
+        if (who < 0)
+            continue;
+        ref = argus_cohort_reference(c, m, who, k);
+        if (!(ref > 0))
+            continue;
+        s->q[n] = most / ref;
+        s->top[n++] = who;
+    }
+    *ratio = n ? argus_median(s->q, (size_t)n) : NAN;
+    return n;
+}
+
+static int is_expert(const struct argus_model *m, const struct argus_cohort *c)
+{
+    double expert = 0, all = 0;
+    const struct argus_model_rank *r = &m->ranks[c->ranks[0]];
+
+    for (size_t i = 0; i < r->n_classes; i++) {
+        const struct argus_kernel_class *k = &m->kernel_classes[r->classes[i].kernel_class];
+
+        for (int w = 0; w < r->n_windows; w++) {
+            double t = (double)r->classes[i].sum[w];
+
+            all += t;
+            expert += k->family == ARGUS_FAMILY_EXPERT ? t : 0;
+        }
+    }
+    return m->topology.ep > 1 && expert > 0.02 * all;
+}
+
+static int report(struct scan *s, const struct argus_cohort *c, int rank, double ratio,
+                  double share, size_t n_leaders, double amount, double speed)
+{
+    const struct argus_model *m = s->m;
+    int moe = is_expert(m, c);
+    struct argus_evidence *e = argus_evidence_add(
+        s->out, "workload", moe ? ARGUS_VERDICT_MOE_IMBALANCE : ARGUS_VERDICT_WORKLOAD_IMBALANCE);
+
+    if (!e || add_excess(s, c, e, rank))
+        return -1;
+    if (rank >= 0 && argus_evidence_rank(e, rank))
+        return -1;
+    e->effect = ratio - 1;
+    e->pattern = rank >= 0 ? "persistent" : "rotating";
+    e->persistence = rank >= 0 ? share : 0.9;
+    if (argus_evidence_line(e, m, rank, "compute_ratio", ratio, 1.0, "ratio",
+                            "the busiest rank of a step over the median, median of the steps") ||
+        argus_evidence_line(e, m, rank, "leader_share", share, NAN, "share",
+                            "steps in which the most frequent leader leads"))
+        return -1;
+    if (rank >= 0) {
+        if (argus_evidence_line(e, m, rank, "more_work_ms", amount / 1e6, NAN, "ms",
+                                "time of calls and kernels that the peers do not have") ||
+            argus_evidence_line(e, m, rank, "slower_kernels_ms", speed / 1e6, NAN, "ms",
+                                "time by which the same kernels are slower"))
+            return -1;
+        argus_evidence_text(e,
+                            "rank %d has %.0f %% more to compute than its peers: more or larger "
+                            "kernels, none of them slower",
+                            m->ranks[rank].rank, 100 * (ratio - 1));
+    } else {
+        argus_evidence_text(e,
+                            "the busiest rank of a step computes %.0f %% more than the others, and "
+                            "it is one of %zu ranks that take turns: uneven %s, not a slow GPU",
+                            100 * (ratio - 1), n_leaders, moe ? "expert load" : "work");
+    }
+    return 0;
+}
+
+static int scan_cohort(struct scan *s, const struct argus_cohort *c)
+{
+    size_t *led = calloc(s->m->n_ranks + 1, sizeof(*led)), most = 0, n_leaders = 0;
+    double ratio, amount, speed;
+    int n, who = -1, rc = 0;
+
+    if (!led)
+        return -1;
+    n = leaders(s, c, &ratio);
+    if (n < MIN_STEPS)
+        goto out;
+    for (int i = 0; i < n; i++)
+        if (s->q[i] >= 1 + 0.5 * (MIN_RATIO - 1) && ++led[s->top[i]] > most) {
+            most = led[s->top[i]];
+            who = s->top[i];
+        }
+    for (size_t i = 0; i < s->m->n_ranks; i++)
+        n_leaders += led[i] * 50 >= (size_t)n && led[i] > 1;
+    if (who < 0)
+        goto out;
+    if ((double)most >= SINGLE_SHARE * n) {
+        int points = argus_cohort_ratio(c, s->m, who, s->q, s->at);
+
+        ratio = argus_median(s->q, (size_t)points);
+        account(s->m, c, who, &amount, &speed);
+        if (ratio >= MIN_RATIO && amount > 0 && amount > speed)
+            rc = report(s, c, who, ratio, (double)most / n, 1, amount, speed);
+    } else if (ratio >= MIN_RATIO && n_leaders >= 2 && c->n >= 2) {
+        /* an episode of one slow rank also changes the leader once: leaders must alternate */
+        int changes = 0;
+
+        for (int i = 1; i < n; i++)
+            changes += s->top[i] != s->top[i - 1];
+        if (changes * 4 >= n)
+            rc = report(s, c, -1, ratio, (double)most / n, n_leaders, 0, 0);
+    }
+out:
+    free(led);
+    return rc;
+}
+
+int argus_detect_workload(const struct argus_model *m, struct argus_evidence_list *out)
+{
+    size_t steps = (size_t)m->n_steps + 1;
+    struct scan s = {.m = m, .out = out};
+    int *ranks = malloc((m->n_ranks + 1) * sizeof(int));
+    int rc = -1;
+
+    s.q = malloc(steps * sizeof(double));
+    s.at = malloc(steps * sizeof(int));
+    s.top = malloc(steps * sizeof(int));
+    if (!s.q || !s.at || !s.top || !ranks)
+        goto out;
+    rc = 0;
+    for (int stage = 0; stage < m->topology.pp && !rc; stage++) {
+        struct argus_cohort c;
+        size_t n = 0;
+
+        for (size_t i = 0; i < m->n_ranks; i++)
+            if (m->ranks[i].pp == stage)
+                ranks[n++] = (int)i;
+        if (n < 2)
+            continue;
+        if ((rc = argus_cohort_init(&c, m, ranks, n, ARGUS_COL_COMPUTE)))
+            break;
+        rc = scan_cohort(&s, &c);
+        argus_cohort_clear(&c);
+    }
+out:
+    free(s.q);
+    free(s.at);
+    free(s.top);
+    free(ranks);
+    return rc;
+}
