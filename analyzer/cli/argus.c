@@ -9,6 +9,7 @@
 #include "analyzer/cli/cli.h"
 
 static const struct argus_command commands[] = {
+    {"analyze", "decide from timelines what made a job slow", argus_cmd_analyze},
     {"record", "the recorder of one node and step (started by the plugin and by run)",
      argus_cmd_record},
 };

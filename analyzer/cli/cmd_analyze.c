@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* argus analyze: timelines -> verdict.json. */
+#include <config.h>
+#include <argus/verdict.h>
+#include <dirent.h>
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "analyzer/cli/cli.h"
+#include "analyzer/model/jobdir.h"
+#include "analyzer/model/model.h"
+#include "analyzer/util/hostlist.h"
+#include "analyzer/verdict/arbiter.h"
+#include "analyzer/verdict/build.h"
+#include "analyzer/verdict/comment.h"
+#include "analyzer/verdict/json.h"
+
+#define NAME "analyze"
+
+struct options {
+    const char *json;
+    const char *comment;
+    const char *missing_nodes;
+    struct argus_model_options model;
+    int exit_code, quiet, write;
+};
+
+/* One analysed step. */
+struct done {
+    char *dir;
+    struct argus_verdict *verdict;
+};
+
+struct progress {
+    time_t shown, began;
+    int drawn;
+};
+
+static void usage(FILE *out)
+{
+    fputs("Usage: argus analyze [OPTION...] DIR|JOBID\n"
+          "Decides from a job's timelines whether one GPU, link or host made everybody wait.\n\n"
+          "DIR is a job directory, one of its step directories, or any directory of timelines.\n"
+          "Writes step-*/verdict.json and verdict.json there.\n\n"
+          "  --json FILE         also write the verdict there; - is standard output\n"
+          "  --comment FILE      write the line for accounting there; - is standard output\n"
+          "  --topology LAYOUT   tp=N,pp=N,dp=N,ep=N instead of what the communicators say\n"
+          "  --steps A:B         compare steps A to B only\n"
+          "  --missing-nodes L   nodes whose data did not arrive\n"
+          "  --exit-code         exit with 3 when the verdict is a fault\n"
+          "  --no-write          write no verdict.json\n"
+          "  -q, --quiet         no progress, no summary line\n"
+          "  -h, --help\n",
+          out);
+}
+
+static int parse_steps(const char *text, struct argus_model_options *o)
+{
+    char *end;
+    long a = -1, b = -1;
+
+    if (*text != ':') {
+        a = strtol(text, &end, 10);
+        if (end == text || a < 0 || a > 1 << 30)
+            return -1;
+        text = end;
+    }
+    if (*text++ != ':')
+        return -1;
+    if (*text) {
+        b = strtol(text, &end, 10);
+        if (end == text || *end || b < 0 || b > 1 << 30 || (a >= 0 && b < a))
+            return -1;
+    }
+    o->first_step = (int)a;
+    o->last_step = (int)b;
+    return 0;
+}
+
+/* One line on a terminal, from the second second on. */
+static void show_progress(void *arg, size_t n, size_t total)
+{
+    struct progress *p = arg;
+    time_t now = time(NULL);
+
+    if (now == p->shown || now - p->began < 1)
+        return;
+    p->shown = now;
+    p->drawn = 1;
+    fprintf(stderr, "\rargus analyze: %zu of %zu timelines, %zu %%", n, total,
+            total ? n * 100 / total : 100);
+}
+
+static void end_progress(struct progress *p)
+{
+    if (p->drawn)
+        fputs("\r\033[K", stderr);
+    p->drawn = 0;
+}
+
+static int write_text(const char *path, const char *text)
+{
+    FILE *f = !strcmp(path, "-") ? stdout : fopen(path, "w");
+    int bad;
+
+    if (!f) {
+        argus_cli_error(NAME, "%s: %s", path, strerror(errno));
+        return -1;
+    }
+    bad = fputs(text, f) < 0;
+    if (f == stdout ? fflush(f) : fclose(f))
+        bad = 1;
+    if (bad)
+        argus_cli_error(NAME, "%s: %s", path, strerror(errno));
+    return bad ? -1 : 0;
+}
+
+static int analyze_step(const char *dir, const struct options *o, struct done *d)
+{
+    struct argus_model_options mo = o->model;
+    struct progress p = {.began = time(NULL)};
+    argus_error_t err = {{0}};
+    struct argus_model *m;
+    char path[4096];
+    int rc = -1;
+
+    if (!o->quiet && isatty(STDERR_FILENO)) {
+        mo.progress = show_progress;
+        mo.progress_arg = &p;
+    }
+    m = argus_model_load(dir, &mo, &err);
+    end_progress(&p);
+    if (m)
+        d->verdict = argus_diagnose(m, &err);
+    argus_model_destroy(m);
+    if (!d->verdict || !(d->dir = strdup(dir))) {
+        argus_cli_error(NAME, "%s", err.text[0] ? err.text : "no memory");
+        return -1;
+    }
+    rc = 0;
+    if (o->write) {
+        snprintf(path, sizeof(path), "%s/verdict.json", dir);
+        if (argus_verdict_write(d->verdict, path, &err)) {
+            argus_cli_error(NAME, "%s", err.text);
+            rc = -1;
+        }
+    }
+    return rc;
+}
+
+/* Costlier step first: a fault before none, then by GPU-hours lost. */
+static int costlier(const struct argus_verdict *a, const struct argus_verdict *b)
+{
+    int fa = argus_verdict_is_fail_slow(a->kind), fb = argus_verdict_is_fail_slow(b->kind);
+
+    if (fa != fb)
+        return fa > fb;
+    if (fa)
+        return a->gpu_hours > b->gpu_hours;
+    if ((a->kind == ARGUS_VERDICT_OK) != (b->kind == ARGUS_VERDICT_OK))
+        return a->job.gpu_hours > b->job.gpu_hours;
+    return a->job.gpu_hours > b->job.gpu_hours;
+}
+
+static int note_missing(struct argus_verdict *v, const char *list)
+{
+    struct argus_hostlist h = {0};
+    argus_error_t err = {{0}};
+    int rc = 0;
+
+    if (!list || !*list)
+        return 0;
+    if (argus_hostlist_expand(list, ARGUS_HOSTLIST_MAX, &h, &err)) {
+        argus_cli_error(NAME, "--missing-nodes: %s", err.text);
+        return -1;
+    }
+    for (size_t i = 0; i < h.n && !rc; i++)
+        rc = argus_verdict_add_node_missing(v, h.names[i]);
+    argus_hostlist_clear(&h);
+    return rc;
+}
+
+static void print_summary(const struct argus_verdict *v, const char *comment)
+{
+    const char *text = v->n_explained ? v->explained[0] : NULL;
+
+    printf("%s\n", comment);
+    if (text && argus_verdict_is_fail_slow(v->kind))
+        printf("%s\n", text);
+}
+
+static int conclude(const char *dir, struct done *steps, size_t n, const struct options *o)
+{
+    struct argus_verdict *v = steps[0].verdict;
+    argus_error_t err = {{0}};
+    char *json = NULL, *comment = NULL, path[4096];
+    int rc = -1;
+
+    for (size_t i = 1; i < n; i++)
+        if (costlier(steps[i].verdict, v))
+            v = steps[i].verdict;
+    for (size_t i = 0; i < n && n > 1; i++) {
+        const struct argus_verdict *s = steps[i].verdict;
+
+        if (!argus_verdict_add_step(v, s->job.step, s->kind, s->severity, s->slowdown,
+                                    s->gpu_hours))
+            goto out;
+    }
+    if (argus_verdict_set(&v->job.dir, dir) || note_missing(v, o->missing_nodes))
+        goto out;
+    json = argus_verdict_to_json(v);
+    comment = argus_comment_format(v);
+    if (!json || !comment) {
+        argus_cli_error(NAME, "no memory");
+        goto out;
+    }
+    snprintf(path, sizeof(path), "%s/verdict.json", dir);
+    if (o->write && argus_verdict_write(v, path, &err)) {
+        argus_cli_error(NAME, "%s", err.text);
+        goto out;
+    }
+    if (o->json && write_text(o->json, json))
+        goto out;
+    if (o->comment) {
+        char *line = malloc(strlen(comment) + 2);
+
+        if (!line)
+            goto out;
+        sprintf(line, "%s\n", comment);
+        rc = write_text(o->comment, line);
+        free(line);
+        if (rc)
+            goto out;
+        rc = -1;
+    }
+    if (!o->quiet && !(o->json && !strcmp(o->json, "-")) &&
+        !(o->comment && !strcmp(o->comment, "-")))
+        print_summary(v, comment);
+    rc = o->exit_code && argus_verdict_is_fail_slow(v->kind) ? ARGUS_EXIT_FAIL_SLOW : ARGUS_EXIT_OK;
+out:
+    free(json);
+    free(comment);
+    return rc < 0 ? ARGUS_EXIT_ERROR : rc;
+}
+
+static int analyze(const char *where, const struct options *o)
+{
+    argus_error_t err = {{0}};
+    struct done *steps = NULL;
+    char *dir = NULL, **dirs = NULL;
+    size_t n = 0, good = 0;
+    int rc = ARGUS_EXIT_ERROR;
+
+    if (argus_jobdir_resolve(where, &dir, &err) || argus_jobdir_steps(dir, &dirs, &n, &err)) {
+        argus_cli_error(NAME, "%s", err.text);
+        goto out;
+    }
+    steps = calloc(n + 1, sizeof(*steps));
+    for (size_t i = 0; steps && i < n; i++)
+        if (!analyze_step(dirs[i], o, &steps[good]))
+            good++;
+    if (good)
+        rc = conclude(dir, steps, good, o);
+    if (good < n && rc == ARGUS_EXIT_OK && !good)
+        rc = ARGUS_EXIT_ERROR;
+out:
+    for (size_t i = 0; steps && i < n; i++) {
+        free(steps[i].dir);
+        argus_verdict_destroy(steps[i].verdict);
+    }
+    free(steps);
+    argus_jobdir_free(dirs, n);
+    free(dir);
+    return rc;
+}
+
+int argus_cmd_analyze(int argc, char **argv)
+{
+    enum { JSON = 256, COMMENT, TOPOLOGY, STEPS, MISSING, EXIT_CODE, NO_WRITE };
+    static const struct option longs[] = {{"json", required_argument, NULL, JSON},
+                                          {"comment", required_argument, NULL, COMMENT},
+                                          {"topology", required_argument, NULL, TOPOLOGY},
+                                          {"steps", required_argument, NULL, STEPS},
+                                          {"missing-nodes", required_argument, NULL, MISSING},
+                                          {"exit-code", no_argument, NULL, EXIT_CODE},
+                                          {"no-write", no_argument, NULL, NO_WRITE},
+                                          {"quiet", no_argument, NULL, 'q'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
+    struct options o = {.write = 1};
+    int c;
+
+    argus_model_options_init(&o.model);
+    optind = 1;
+    while ((c = getopt_long(argc, argv, "qh", longs, NULL)) != -1) {
+        switch (c) {
+        case JSON:
+            o.json = optarg;
+            break;
+        case COMMENT:
+            o.comment = optarg;
+            break;
+        case TOPOLOGY:
+            o.model.topology = optarg;
+            break;
+        case STEPS:
+            if (parse_steps(optarg, &o.model)) {
+                argus_cli_error(NAME, "--steps %s: A:B expected, steps from A to B", optarg);
+                return ARGUS_EXIT_USAGE;
+            }
+            break;
+        case MISSING:
+            o.missing_nodes = optarg;
+            break;
+        case EXIT_CODE:
+            o.exit_code = 1;
+            break;
+        case NO_WRITE:
+            o.write = 0;
+            break;
+        case 'q':
+            o.quiet = 1;
+            break;
+        case 'h':
+            usage(stdout);
+            return ARGUS_EXIT_OK;
+        default:
+            usage(stderr);
+            return ARGUS_EXIT_USAGE;
+        }
+    }
+    if (argc - optind != 1) {
+        usage(stderr);
+        return ARGUS_EXIT_USAGE;
+    }
+    return analyze(argv[optind], &o);
+}

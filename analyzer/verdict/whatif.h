@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What would the step have taken without a fault?
+ *
+ * From the step rows: a step ends when its slowest rank is through, so
+ * T = max over ranks of (local) + transfer.  Taking the excess of a fault away
+ * from the ranks it hits gives the step that others would still have needed.
+ * Faults are priced one by one with all the others already gone:
+ * slowdown = T(ideal with this fault) / T(ideal).
+ */
+#ifndef ARGUS_VERDICT_WHATIF_H
+#define ARGUS_VERDICT_WHATIF_H
+
+#include "analyzer/detect/detect.h"
+
+struct argus_cost {
+    double slowdown; /* over the steps from onset to recovery; 1: costs nothing */
+    double loss;     /* ns a step over the same steps */
+    double share;    /* of the time of all compared steps */
+    int steps;       /* compared steps from onset to recovery */
+};
+
+/* Price n faults; costs[i] for e[i].  -1: no memory. */
+int argus_whatif_price(const struct argus_model *m, const struct argus_evidence *const *e, size_t n,
+                       struct argus_cost *costs);
+/* Per step, ns that all n faults together cost; `gain` has room for n_steps. */
+int argus_whatif_gain(const struct argus_model *m, const struct argus_evidence *const *e, size_t n,
+                      double *gain);
+
+#endif /* ARGUS_VERDICT_WHATIF_H */
