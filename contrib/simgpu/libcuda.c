@@ -53,6 +53,7 @@ static struct {
 
 static pthread_once_t init_once = PTHREAD_ONCE_INIT;
 static __thread uint32_t thread_id;
+static __thread int64_t thread_time;
 
 static uint32_t this_thread(void)
 {
@@ -94,6 +95,16 @@ int64_t simcu_host_now(void)
 int64_t simcu_visible(int64_t t)
 {
     return t + atomic_load_explicit(&gpu.visible_offset, memory_order_relaxed);
+}
+
+int64_t simcu_clock_now(void)
+{
+    return thread_time ? thread_time : simcu_host_now();
+}
+
+void simcu_thread_time(int64_t t)
+{
+    thread_time = t;
 }
 
 static void host_to(int64_t t)

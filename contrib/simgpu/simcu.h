@@ -67,6 +67,11 @@ SIMCU_API void simcu_clock_start(int64_t realtime_ns);
 SIMCU_API void simcu_clock_offset(int64_t offset_ns);
 SIMCU_API int64_t simcu_host_now(void); /* 0: the clock was not started */
 SIMCU_API int64_t simcu_visible(int64_t t);
+/* What the calling thread's clock reads: the host's time, or what the thread
+ * said with simcu_thread_time (0: the host's again) because it plays one that
+ * lives in the GPU's time. */
+SIMCU_API int64_t simcu_clock_now(void);
+SIMCU_API void simcu_thread_time(int64_t t);
 SIMCU_API void simcu_host_advance(int64_t ns);
 SIMCU_API void simcu_host_until(int64_t t);
 

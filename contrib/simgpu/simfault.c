@@ -6,6 +6,39 @@
 
 #include "simfault.h"
 
+static const char *const known[] = {"enable",
+                                    "register",
+                                    "flush",
+                                    "version",
+                                    "subscriber-taken",
+                                    "zero-times",
+                                    "sentinel",
+                                    "reversed",
+                                    "far",
+                                    "out-of-order",
+                                    "drop",
+                                    "no-kernels",
+                                    "null-buffer-crash",
+                                    "threads",
+                                    "takeover",
+                                    "takeover-refuse",
+                                    "foreign-finalize",
+                                    "flush-hang",
+                                    "disable-hang",
+                                    "pool-exhausted",
+                                    "pool-stuck",
+                                    "many-names",
+                                    "stale-names",
+                                    "clock-step",
+                                    "fork",
+                                    "kill",
+                                    "nccl-foreign-pid",
+                                    "nccl-stop-null",
+                                    "nccl-double-stop",
+                                    "nccl-missing-stop",
+                                    "nccl-unknown-type",
+                                    "nccl-late-state"};
+
 static struct simfault faults[SIMFAULT_MAX];
 static int fault_count;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -15,6 +48,14 @@ static void refuse(const char *item)
 {
     fprintf(stderr, "simgpu: SIMGPU_FAULT: cannot read '%s'\n", item);
     exit(2);
+}
+
+static int is_known(const char *name)
+{
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+        if (strcmp(known[i], name) == 0)
+            return 1;
+    return 0;
 }
 
 static void parse_one(char *item)
@@ -38,7 +79,7 @@ static void parse_one(char *item)
         if (end == at || *end != '\0')
             refuse(at);
     }
-    if (!*item || strlen(item) >= sizeof(f->name))
+    if (!is_known(item))
         refuse(item);
     memcpy(f->name, item, strlen(item) + 1);
     if (value) {

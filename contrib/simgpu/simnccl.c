@@ -108,7 +108,7 @@ int64_t simnccl_run(struct simnccl_comm *comm, const struct simnccl_op *ops, int
     simnccl_report_launch(&comm->reporter, group_api, &launch);
     timing.start = simcu_launch_begin(comm->config.stream);
     simnccl_report_launched(&comm->reporter, launch);
-    timing.end = comm->config.end(comm->config.user, comm, ops, count, timing.start);
+    comm->config.end(comm->config.user, comm, ops, count, &timing);
     kernel_shape(&ops[0], grid, block);
     simcu_launch_end(comm->config.stream, kernel_name(&ops[0]), grid, block, timing.start,
                      timing.end);

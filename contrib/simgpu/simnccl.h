@@ -36,10 +36,19 @@ struct simnccl_op {
 
 struct simnccl_comm;
 
-/* When does a kernel end that carries `count` operations of `comm` and starts
- * at `start` here?  All members are asked in the same order. */
-typedef int64_t simnccl_end_fn(void *user, struct simnccl_comm *comm, const struct simnccl_op *ops,
-                               int count, int64_t start);
+/* A kernel's course: it starts here, the last member arrives, all are done. */
+struct simnccl_timing {
+    int64_t start, last_arrival, end;
+};
+
+/* Fills last_arrival and end of a kernel that carries `count` operations of
+ * `comm` and starts at timing->start here.  All members are asked in the same
+ * order. */
+typedef void simnccl_end_fn(void *user, struct simnccl_comm *comm, const struct simnccl_op *ops,
+                            int count, struct simnccl_timing *timing);
+/* How long `bytes` take from one member to another over the network; -1: they
+ * share a node and need none. */
+typedef int64_t simnccl_edge_fn(void *user, int from, int to, uint64_t bytes);
 
 struct simnccl_comm_config {
     uint64_t id; /* equal on all members */
@@ -47,6 +56,7 @@ struct simnccl_comm_config {
     int nodes, ranks, rank;
     simcu_stream_t stream;
     simnccl_end_fn *end;
+    simnccl_edge_fn *edge; /* may be NULL: no network */
     void *user;
 };
 

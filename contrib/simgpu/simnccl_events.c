@@ -168,6 +168,7 @@ void simnccl_plugin_close(struct simnccl_reporter *r)
 {
     if (!r->initialised)
         return;
+    simnccl_proxy_drain();
     pthread_mutex_lock(&plugin.lock);
     plugin.table->finalize(r->context);
     r->initialised = 0;
@@ -179,11 +180,7 @@ void simnccl_plugin_close(struct simnccl_reporter *r)
 /*
  * Descriptors.
  */
-struct descriptor {
-    uint8_t bytes[DESCRIPTOR_BYTES] __attribute__((aligned(8)));
-};
-
-static void put32(struct descriptor *d, unsigned at, int32_t v)
+void simnccl_event_put32(struct descriptor *d, unsigned at, int32_t v)
 {
     memcpy(d->bytes + at, &v, sizeof(v));
 }
@@ -198,8 +195,8 @@ static void put_pointer(struct descriptor *d, unsigned at, const void *v)
     memcpy(d->bytes + at, &v, sizeof(v));
 }
 
-static void begin(struct descriptor *d, const struct simnccl_reporter *r, uint64_t type,
-                  void *parent)
+void simnccl_event_begin(struct descriptor *d, const struct simnccl_reporter *r, uint64_t type,
+                         void *parent)
 {
     /* what an adapter does not fill is whatever stood on the stack */
     memset(d->bytes, 0, sizeof(d->bytes));
@@ -208,7 +205,7 @@ static void begin(struct descriptor *d, const struct simnccl_reporter *r, uint64
     else
         d->bytes[0] = (uint8_t)type;
     put_pointer(d, 8, parent);
-    put32(d, 16, r->config->rank);
+    simnccl_event_put32(d, 16, r->config->rank);
 }
 
 /* 0 from 2.28 on where a type is unknown to an older table: the adapter drops it. */
@@ -217,17 +214,28 @@ static int known(uint64_t type)
     return plugin.version >= 5 || type < EVENT_GROUP_API;
 }
 
-static void start(struct simnccl_reporter *r, struct descriptor *d, uint64_t type, void **handle)
+void simnccl_event_start(struct simnccl_reporter *r, struct descriptor *d, uint64_t type,
+                         void **handle)
 {
     *handle = NULL;
     if (known(type))
         plugin.table->start_event(r->context, handle, d->bytes);
 }
 
-static void stop(void *handle)
+void simnccl_event_stop(void *handle)
 {
     if (handle || simnccl_release() <= 225)
         plugin.table->stop_event(handle);
+}
+
+void simnccl_event_state(void *handle, int state, uint64_t bytes, int steps)
+{
+    uint64_t arguments[2] = {bytes, 0}; /* v4 and later: the first word alone */
+
+    if (plugin.version <= 3)
+        memcpy(&arguments[1], &steps, 1);
+    if (handle || simnccl_release() <= 225)
+        plugin.table->record_state(handle, state, arguments);
 }
 
 /* Counts and types as the task events give them: all-gather and broadcast speak in bytes. */
@@ -270,7 +278,7 @@ static void fill_coll(struct descriptor *d, struct simnccl_reporter *r, const st
     put64(d, o->sequence, r->sequence[op->func]++);
     put_pointer(d, o->func, func_names[op->func]);
     put64(d, o->count, count);
-    put32(d, o->root, op->peer >= 0 ? op->peer : 0);
+    simnccl_event_put32(d, o->root, op->peer >= 0 ? op->peer : 0);
     put_pointer(d, o->dtype, dtype);
     d->bytes[o->channels] = 16;
     d->bytes[o->channels + 1] = 16;
@@ -290,12 +298,12 @@ static void fill_p2p(struct descriptor *d, struct simnccl_reporter *r, const str
     put_pointer(d, func, func_names[op->func]);
     put_pointer(d, func + 16, dtype_names[op->dtype]);
     put64(d, func + 24, op->count);
-    put32(d, func + 32, op->peer);
+    simnccl_event_put32(d, func + 32, op->peer);
     if (plugin.version >= 5 || (plugin.version == 4 && simnccl_release() == 227))
         d->bytes[func + 36] = 2;
 }
 
-static int wants(int types)
+int simnccl_event_wanted(int types)
 {
     return plugin.mask & types;
 }
@@ -304,8 +312,8 @@ static int wants(int types)
 static int wants_api(const struct simnccl_reporter *r)
 {
     return r->initialised && simnccl_release() >= 228 &&
-           wants(EVENT_GROUP_API | EVENT_COLL_API | EVENT_P2P_API | EVENT_COLL | EVENT_P2P |
-                 EVENT_PROXY_OP | EVENT_PROXY_STEP | EVENT_KERNEL_CH);
+           simnccl_event_wanted(EVENT_GROUP_API | EVENT_COLL_API | EVENT_P2P_API | EVENT_COLL |
+                                EVENT_P2P | EVENT_PROXY_OP | EVENT_PROXY_STEP | EVENT_KERNEL_CH);
 }
 
 void simnccl_report_calls(struct simnccl_reporter *r, const struct simnccl_op *ops, int count,
@@ -316,25 +324,25 @@ void simnccl_report_calls(struct simnccl_reporter *r, const struct simnccl_op *o
     *group_api = NULL;
     if (!wants_api(r))
         return;
-    begin(&d, r, EVENT_GROUP_API, NULL);
-    put32(&d, 28, 1);
-    start(r, &d, EVENT_GROUP_API, group_api);
+    simnccl_event_begin(&d, r, EVENT_GROUP_API, NULL);
+    simnccl_event_put32(&d, 28, 1);
+    simnccl_event_start(r, &d, EVENT_GROUP_API, group_api);
     for (int i = 0; i < count; i++) {
         uint64_t type = is_p2p(&ops[i]) ? EVENT_P2P_API : EVENT_COLL_API;
         void *handle;
 
-        begin(&d, r, type, *group_api);
+        simnccl_event_begin(&d, r, type, *group_api);
         put_pointer(&d, 24, func_names[ops[i].func]);
         put64(&d, 32, ops[i].count);
         put_pointer(&d, 40, dtype_names[ops[i].dtype]);
         if (is_p2p(&ops[i])) {
             put_pointer(&d, 48, r->config->stream);
         } else {
-            put32(&d, 48, ops[i].peer >= 0 ? ops[i].peer : 0);
+            simnccl_event_put32(&d, 48, ops[i].peer >= 0 ? ops[i].peer : 0);
             put_pointer(&d, 56, r->config->stream);
         }
-        start(r, &d, type, &handle);
-        stop(handle);
+        simnccl_event_start(r, &d, type, &handle);
+        simnccl_event_stop(handle);
     }
 }
 
@@ -349,11 +357,11 @@ void simnccl_report_launch(struct simnccl_reporter *r, void *group_api, void **l
     struct descriptor d;
 
     *launch = NULL;
-    if (!r->initialised || simnccl_release() < 228 || !wants(EVENT_KERNEL_LAUNCH))
+    if (!r->initialised || simnccl_release() < 228 || !simnccl_event_wanted(EVENT_KERNEL_LAUNCH))
         return;
-    begin(&d, r, EVENT_KERNEL_LAUNCH, group_api);
+    simnccl_event_begin(&d, r, EVENT_KERNEL_LAUNCH, group_api);
     put_pointer(&d, 24, r->config->stream);
-    start(r, &d, EVENT_KERNEL_LAUNCH, launch);
+    simnccl_event_start(r, &d, EVENT_KERNEL_LAUNCH, launch);
 }
 
 void simnccl_report_launched(struct simnccl_reporter *r, void *launch)
@@ -369,16 +377,26 @@ static void report_task(struct simnccl_reporter *r, const struct simnccl_op *op,
     struct descriptor d;
     void *handle;
 
-    begin(&d, r, type, group);
+    simnccl_event_begin(&d, r, type, group);
     if (is_p2p(op))
         fill_p2p(&d, r, op);
     else
         fill_coll(&d, r, op);
     if (plugin.version >= 5)
         put_pointer(&d, is_p2p(op) ? 64 : 104, group);
-    start(r, &d, type, &handle);
+    simnccl_event_start(r, &d, type, &handle);
     simnccl_proxy_report(r, op, handle, timing);
-    stop(handle);
+    if (!simfault_find("nccl-missing-stop"))
+        simnccl_event_stop(handle);
+    if (simfault_find("nccl-double-stop"))
+        simnccl_event_stop(handle);
+    if (simfault_find("nccl-stop-null"))
+        plugin.table->stop_event(NULL);
+    if (simfault_find("nccl-unknown-type") && plugin.version >= 5) {
+        simnccl_event_begin(&d, r, 1u << 20, handle);
+        simnccl_event_start(r, &d, 1u << 20, &handle);
+        simnccl_event_stop(handle);
+    }
 }
 
 void simnccl_report_tasks(struct simnccl_reporter *r, const struct simnccl_op *ops, int count,
@@ -392,13 +410,13 @@ void simnccl_report_tasks(struct simnccl_reporter *r, const struct simnccl_op *o
         return;
     for (int i = 0; i < count; i++)
         tasks += has_task(&ops[i]);
-    if (tasks > 0 && wants(EVENT_GROUP | EVENT_COLL | EVENT_P2P | EVENT_PROXY_OP |
-                           EVENT_PROXY_STEP | EVENT_KERNEL_CH)) {
-        begin(&d, r, EVENT_GROUP, group_api);
-        start(r, &d, EVENT_GROUP, &group);
+    if (tasks > 0 && simnccl_event_wanted(EVENT_GROUP | EVENT_COLL | EVENT_P2P | EVENT_PROXY_OP |
+                                          EVENT_PROXY_STEP | EVENT_KERNEL_CH)) {
+        simnccl_event_begin(&d, r, EVENT_GROUP, group_api);
+        simnccl_event_start(r, &d, EVENT_GROUP, &group);
         for (int i = 0; i < count && (group || simnccl_release() >= 228); i++)
-            if (has_task(&ops[i]) &&
-                wants(EVENT_COLL | EVENT_P2P | EVENT_PROXY_OP | EVENT_PROXY_STEP | EVENT_KERNEL_CH))
+            if (has_task(&ops[i]) && simnccl_event_wanted(EVENT_COLL | EVENT_P2P | EVENT_PROXY_OP |
+                                                          EVENT_PROXY_STEP | EVENT_KERNEL_CH))
                 report_task(r, &ops[i], group, timing);
         if (group)
             plugin.table->stop_event(group);

@@ -64,11 +64,6 @@ struct simnccl_reporter {
     int initialised;
 };
 
-/* What came of a kernel, for the proxy events. */
-struct simnccl_timing {
-    int64_t start, last_arrival, end;
-};
-
 /* Loads the plugin with the first communicator; 0: there is none. */
 int simnccl_plugin_open(struct simnccl_reporter *r);
 void simnccl_plugin_close(struct simnccl_reporter *r);
@@ -81,10 +76,24 @@ void simnccl_report_launched(struct simnccl_reporter *r, void *launch);
 void simnccl_report_tasks(struct simnccl_reporter *r, const struct simnccl_op *ops, int count,
                           void *group_api, const struct simnccl_timing *timing);
 
-/* Proxy events of a task (simnccl_proxy.c), where the mask asks for them. */
+/* Proxy events of a task, from a thread of their own (simnccl_proxy.c).  The
+ * queue must be drained before the plugin's context goes. */
 void simnccl_proxy_report(struct simnccl_reporter *r, const struct simnccl_op *op, void *task,
                           const struct simnccl_timing *timing);
-const struct simnccl_table *simnccl_plugin_table(int *version, int *mask);
+void simnccl_proxy_drain(void);
+
+/* For the proxy: one event, its stop and its states, by the loaded table. */
+struct descriptor {
+    uint8_t bytes[DESCRIPTOR_BYTES] __attribute__((aligned(8)));
+};
+void simnccl_event_begin(struct descriptor *d, const struct simnccl_reporter *r, uint64_t type,
+                         void *parent);
+void simnccl_event_put32(struct descriptor *d, unsigned at, int32_t v);
+void simnccl_event_start(struct simnccl_reporter *r, struct descriptor *d, uint64_t type,
+                         void **handle);
+void simnccl_event_stop(void *handle);
+void simnccl_event_state(void *handle, int state, uint64_t bytes, int steps);
+int simnccl_event_wanted(int types);
 
 /* The release that is played: 224 ... 230. */
 int simnccl_release(void);

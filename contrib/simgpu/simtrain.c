@@ -2,6 +2,7 @@
 /*
  * simtrain: one rank of a simulated training job (a test double).
  */
+#include <dlfcn.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -127,6 +128,22 @@ static void remake_groups(struct train *t)
     groups_make(t);
 }
 
+/* A framework has CUPTI loaded before the driver starts; SIMGPU_CUPTI says which
+ * release: 13 (the default), 12, 11.8 or none. */
+static void load_cupti(void)
+{
+    const char *release = getenv("SIMGPU_CUPTI");
+    char name[64];
+
+    if (release && strcmp(release, "none") == 0)
+        return;
+    snprintf(name, sizeof(name), "libcupti.so.%s", release ? release : "13");
+    if (!dlopen(name, RTLD_NOW | RTLD_LOCAL)) {
+        fprintf(stderr, "simtrain: %s\n", dlerror());
+        exit(2);
+    }
+}
+
 static int run(struct train *t)
 {
     int64_t began;
@@ -139,6 +156,7 @@ static int run(struct train *t)
     set_clock(t);
     t->silicon = 1 + 0.01 * uniform(mix(t->options.seed, (uint64_t)t->self.rank, 11, 12));
     simcu_configure(t->self.node, t->self.local_rank, devices);
+    load_cupti();
     cuInit(0);
     if (t->options.nvtx)
         nvtx_open();
@@ -160,7 +178,13 @@ static int run(struct train *t)
     return 0;
 }
 
-/* --spawn N: the ranks of a run without a launcher; status of the first that failed. */
+/* A death by signal tells more than the exits that follow from it. */
+static int worse(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+/* --spawn N: the ranks of a run without a launcher; the worst of their statuses. */
 static int spawn(int n)
 {
     int failed = 0, status;
@@ -184,8 +208,7 @@ static int spawn(int n)
         }
     }
     while (wait(&status) > 0)
-        if (!failed && status != 0)
-            failed = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+        failed = worse(failed, WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
     return failed;
 }
 

@@ -14,7 +14,7 @@ SIMCU_API int clock_gettime(clockid_t id, struct timespec *ts)
 {
     int64_t now;
 
-    if ((id == CLOCK_REALTIME || id == CLOCK_REALTIME_COARSE) && (now = simcu_host_now()) != 0) {
+    if ((id == CLOCK_REALTIME || id == CLOCK_REALTIME_COARSE) && (now = simcu_clock_now()) != 0) {
         now = simcu_visible(now);
         ts->tv_sec = now / 1000000000;
         ts->tv_nsec = now % 1000000000;

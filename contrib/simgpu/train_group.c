@@ -37,45 +37,60 @@ static uint64_t post_pair(struct group *g, const struct simnccl_op *op, int64_t 
     return id;
 }
 
-static int64_t end_pairs(struct group *g, const struct simnccl_op *ops, int count, int64_t start)
+static void end_pairs(struct group *g, const struct simnccl_op *ops, int count,
+                      struct simnccl_timing *timing)
 {
     uint64_t ids[8];
     uint32_t numbers[8];
-    int64_t end = start;
 
+    timing->end = timing->last_arrival = timing->start;
     for (int i = 0; i < count && i < 8; i++)
-        ids[i] = post_pair(g, &ops[i], start, &numbers[i]);
+        ids[i] = post_pair(g, &ops[i], timing->start, &numbers[i]);
     for (int i = 0; i < count && i < 8; i++) {
         int send = ops[i].func == SIMNCCL_SEND;
         int from = send ? g->me : ops[i].peer, to = send ? ops[i].peer : g->me;
         int64_t time, extra;
 
         net_collect(g->train->net, ids[i], &time, &extra);
+        timing->last_arrival = time > timing->last_arrival ? time : timing->last_arrival;
         time += link_pair(g->train, g->members[from], g->members[to],
                           ops[i].count * simnccl_dtype_bytes(ops[i].dtype), numbers[i]);
-        end = time > end ? time : end;
+        timing->end = time > timing->end ? time : timing->end;
     }
-    return end + tail(g);
+    timing->end += tail(g);
 }
 
 /* The last member to arrive starts the transfer; all end together. */
-static int64_t end_of(void *user, struct simnccl_comm *comm, const struct simnccl_op *ops,
-                      int count, int64_t start)
+static void end_of(void *user, struct simnccl_comm *comm, const struct simnccl_op *ops, int count,
+                   struct simnccl_timing *timing)
 {
     struct group *g = user;
-    int64_t last = start, extra = g->extra;
+    int64_t last = timing->start, extra = g->extra;
 
     (void)comm;
     g->calls++;
-    if (is_pairwise(g, ops, count))
-        return end_pairs(g, ops, count, start);
+    if (is_pairwise(g, ops, count)) {
+        end_pairs(g, ops, count, timing);
+        return;
+    }
     if (g->n > 1) {
         uint64_t id = mix(g->id, g->calls, 8, 9) >> 2;
 
-        net_post(g->train->net, id, g->n, start, extra);
+        net_post(g->train->net, id, g->n, timing->start, extra);
         net_collect(g->train->net, id, &last, &extra);
     }
-    return last + link_transfer(g, ops, count, g->calls) + extra + tail(g);
+    timing->last_arrival = last;
+    timing->end = last + link_transfer(g, ops, count, g->calls) + extra + tail(g);
+}
+
+static int64_t edge_of(void *user, int from, int to, uint64_t bytes)
+{
+    const struct group *g = user;
+    int a = g->members[from], b = g->members[to];
+
+    if (g->train->peers.node_of[a] == g->train->peers.node_of[b])
+        return -1;
+    return link_pair(g->train, a, b, bytes, g->calls);
 }
 
 int64_t group_run(struct group *g, const struct simnccl_op *ops, int count)
@@ -122,7 +137,8 @@ int64_t group_all_to_all(struct group *g, uint64_t bytes, int64_t extra)
 static void make(struct train *t, struct group *g, const char *name, int kind, int index,
                  const int *members, int n)
 {
-    struct simnccl_comm_config c = {.name = name, .ranks = n, .end = end_of, .user = g};
+    struct simnccl_comm_config c = {
+        .name = name, .ranks = n, .end = end_of, .edge = edge_of, .user = g};
     int last = -1;
 
     g->train = t;
