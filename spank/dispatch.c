@@ -8,7 +8,9 @@
  */
 #include <config.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "spank/plugin.h"
 
@@ -21,6 +23,24 @@ int slurm_spank_init_failure_mode = ESPANK_JOB_FAILURE;
 #endif
 
 struct argus_plugin argus_plugin;
+
+/*
+ * Listed by two paths the plugin is loaded twice, with statics of its own each
+ * time.  The first one in a slurmstepd leaves its process id in slurmstepd's
+ * environment, which no task inherits.
+ */
+#define LOADED "ARGUS_SPANK_LOADED"
+
+static bool first_copy(void)
+{
+    const char *value = getenv(LOADED);
+    char pid[16];
+
+    snprintf(pid, sizeof(pid), "%ld", (long)getpid());
+    if (value && !strcmp(value, pid))
+        return false;
+    return !setenv(LOADED, pid, 1);
+}
 
 static void be_quiet(const char *line)
 {
@@ -73,6 +93,8 @@ int slurm_spank_init(spank_t sp, int argc, char **argv)
 {
     spank_context_t context = spank_context();
 
+    if (context == S_CTX_REMOTE && !argus_plugin.active && !first_copy())
+        argus_plugin.initialised = true;
     if (argus_plugin.initialised) {
         slurm_verbose("argus: listed twice in plugstack.conf; this line is ignored");
         return 0;
@@ -80,6 +102,7 @@ int slurm_spank_init(spank_t sp, int argc, char **argv)
     if (context != S_CTX_LOCAL && context != S_CTX_ALLOCATOR && context != S_CTX_REMOTE)
         return 0;
     argus_plugin.initialised = true;
+    argus_plugin.active = context == S_CTX_REMOTE;
     argus_keys_defaults(&argus_plugin.site);
     /* srun tells about the site's mistakes; sbatch and salloc have an srun to come. */
     argus_keys_plugstack(&argus_plugin.site, argc, argv,
@@ -94,7 +117,7 @@ int slurm_spank_init_post_opt(spank_t sp, int argc, char **argv)
 {
     (void)argc;
     (void)argv;
-    if (spank_context() == S_CTX_REMOTE)
+    if (argus_plugin.active)
         argus_remote_init_post_opt(sp);
     return 0;
 }
@@ -103,7 +126,7 @@ int slurm_spank_user_init(spank_t sp, int argc, char **argv)
 {
     (void)argc;
     (void)argv;
-    if (spank_context() == S_CTX_REMOTE)
+    if (argus_plugin.active)
         argus_remote_user_init(sp);
     return 0;
 }
@@ -112,7 +135,7 @@ int slurm_spank_task_init(spank_t sp, int argc, char **argv)
 {
     (void)argc;
     (void)argv;
-    if (spank_context() == S_CTX_REMOTE)
+    if (argus_plugin.active)
         argus_remote_task_init(sp);
     return 0;
 }
@@ -121,7 +144,7 @@ int slurm_spank_task_exit(spank_t sp, int argc, char **argv)
 {
     (void)argc;
     (void)argv;
-    if (spank_context() == S_CTX_REMOTE)
+    if (argus_plugin.active)
         argus_remote_task_exit(sp);
     return 0;
 }
@@ -130,7 +153,9 @@ int slurm_spank_exit(spank_t sp, int argc, char **argv)
 {
     (void)argc;
     (void)argv;
-    if (spank_context() == S_CTX_REMOTE)
+    if (argus_plugin.active) {
         argus_remote_exit(sp);
+        unsetenv(LOADED);
+    }
     return 0;
 }

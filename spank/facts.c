@@ -346,9 +346,9 @@ char *argus_facts_text(const struct argus_facts *f, const struct argus_keys *key
     add_nodes(&t, "step_nodes",
               f->lazy ? f->node_name : argus_facts_env(f->env, "SLURM_STEP_NODELIST"));
     add(&t, "ntasks=%u\nlocal_tasks=%u\n", f->ntasks, f->local_tasks);
-    add(&t, "dir=%s\nlazy=%s\nstarted=%" PRId64 "\nargus=%s\nslurm=%s\nstepd=%ld/%llu\n", f->dir,
+    add(&t, "dir=%s\nlazy=%s\nstarted=%" PRId64 "\nargus=%s\nslurm=%s\n", f->dir,
         f->lazy ? "on" : "off", f->started, PACKAGE_VERSION,
-        f->slurm_version ? f->slurm_version : "-", (long)f->owner, f->owner_birth);
+        f->slurm_version ? f->slurm_version : "-");
     for (int k = 0; k < ARGUS_KEY_COUNT; k++) {
         if (k != ARGUS_KEY_DIR)
             add(&t, "%s=%s\n", argus_keys_name(k),

@@ -25,10 +25,9 @@ struct argus_facts {
     uid_t uid;
     gid_t gid;
     const char *slurm_version;
-    const char *node;               /* this node's name; NULL if unknown */
-    const char *const *env;         /* the job's environment, valid only during the call */
-    pid_t owner;                    /* slurmstepd */
-    unsigned long long owner_birth; /* tells it from a later process with its number */
+    const char *node;       /* this node's name; NULL if unknown */
+    const char *const *env; /* the job's environment, valid only during the call */
+    pid_t owner;            /* slurmstepd */
 
     /* Found by argus_facts_complete(). */
     char job[32]; /* "12" or "12+1" */

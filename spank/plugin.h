@@ -17,6 +17,7 @@
 /* The same in all contexts of one process; the plugin may be listed twice. */
 struct argus_plugin {
     bool initialised;
+    bool active;            /* in slurmstepd, and the first copy there */
     struct argus_keys site; /* plugstack.conf over the defaults */
     struct argus_keys keys; /* --argus over that */
     struct argus_request request;

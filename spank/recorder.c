@@ -66,7 +66,8 @@ static int pidfd_open_(pid_t pid)
     return fd;
 }
 
-unsigned long long argus_recorder_birth(pid_t pid)
+/* Field 22 of /proc/PID/stat; 0 when the process is gone. */
+static unsigned long long birth_of(pid_t pid)
 {
     char path[40], text[1024];
     const char *p;
@@ -198,7 +199,7 @@ static _Noreturn void child(const struct argus_identity *id, const char *program
 
 static bool same_process(const struct argus_recorder *rec)
 {
-    return rec->birth && argus_recorder_birth(rec->pid) == rec->birth;
+    return rec->birth && birth_of(rec->pid) == rec->birth;
 }
 
 /*
@@ -313,7 +314,7 @@ int argus_recorder_start(struct argus_recorder *rec, const struct argus_identity
         rec->pidfd = -1;
         goto out;
     }
-    rec->birth = argus_recorder_birth(rec->pid);
+    rec->birth = birth_of(rec->pid);
 out:
     close(pipe_fd[0]);
     return rc;
@@ -371,7 +372,7 @@ int argus_recorder_as_user(const struct argus_identity *id, const char *spool,
     if (rec.pid < 0)
         return -1;
     rec.pidfd = pidfd_open_(rec.pid);
-    rec.birth = argus_recorder_birth(rec.pid);
+    rec.birth = birth_of(rec.pid);
     if (!ended(&rec, wait_ms, &status)) {
         signal_to(&rec, SIGKILL);
         ended(&rec, KILL_MS, &status);

@@ -46,7 +46,4 @@ int argus_recorder_stop(struct argus_recorder *rec, long wait_ms);
 int argus_recorder_as_user(const struct argus_identity *id, const char *spool,
                            int (*work)(int dirfd), long wait_ms);
 
-/* When a process started, in the kernel's ticks (field 22 of /proc/PID/stat); 0: it is gone. */
-unsigned long long argus_recorder_birth(pid_t pid);
-
 #endif /* ARGUS_SPANK_RECORDER_H */

@@ -30,7 +30,7 @@
 
 static struct {
     bool decided; /* init_post_opt has run */
-    bool skip;    /* the extern step, or another copy of the plugin does it */
+    bool skip;    /* the extern step */
     bool traced;
     bool made; /* there is a marker, and a spool */
     struct argus_facts facts;
@@ -92,7 +92,6 @@ static int get_facts(spank_t sp, struct argus_facts *f)
     /* slurmd tells slurmstepd so; the job's environment may say anything. */
     f->node = getenv("SLURMD_NODENAME");
     f->owner = getpid();
-    f->owner_birth = argus_recorder_birth(f->owner);
     return 0;
 }
 
@@ -142,7 +141,6 @@ void argus_remote_init_post_opt(spank_t sp)
     struct argus_facts *f = &state.facts;
     argus_error_t err;
     char *text = NULL;
-    int rc;
 
     if (state.decided)
         return;
@@ -163,14 +161,11 @@ void argus_remote_init_post_opt(spank_t sp)
     if (!text)
         goto error;
     argus_spool_path(f, state.spool, sizeof(state.spool));
-    rc = argus_spool_create(f, text, &state.id, &err);
-    if (rc < 0)
+    if (argus_spool_create(f, text, &state.id, &err))
         goto error;
-    /* Listed twice by two paths: two copies with statics of their own. */
-    state.skip = rc == 1;
-    state.made = state.traced = rc == 0;
+    state.made = state.traced = true;
     state.tasks_left = f->local_tasks;
-    if (f->lazy && state.made) {
+    if (f->lazy) {
         state.text = text;
         text = NULL;
     }

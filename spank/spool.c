@@ -124,24 +124,6 @@ static int open_marker_dir(int spool_fd, const struct argus_facts *f, argus_erro
     return job;
 }
 
-/* Did this very process write the marker that is there? */
-static bool marker_is_ours(int dir, const struct argus_facts *f)
-{
-    char text[ARGUS_STEP_CONF_MAX], line[64];
-    int fd = openat(dir, f->step, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    size_t used = 0;
-    ssize_t n;
-
-    if (fd < 0)
-        return false;
-    while (used < sizeof(text) - 1 && (n = read(fd, text + used, sizeof(text) - 1 - used)) > 0)
-        used += (size_t)n;
-    close(fd);
-    text[used] = '\0';
-    snprintf(line, sizeof(line), "\nstepd=%ld/%llu\n", (long)f->owner, f->owner_birth);
-    return strstr(text, line) != NULL;
-}
-
 static int write_marker(int dir, const struct argus_facts *f, const char *text, argus_error_t *err)
 {
     char temporary[sizeof(f->step) + 8];
@@ -312,10 +294,6 @@ int argus_spool_create(const struct argus_facts *f, const char *text,
     marker_dir = open_marker_dir(spool_fd, f, err);
     if (marker_dir < 0)
         goto out;
-    if (marker_is_ours(marker_dir, f)) {
-        rc = 1;
-        goto out;
-    }
     if (make_step_spool(spool_fd, f, text, id, err))
         goto out;
     rc = write_marker(marker_dir, f, text, err);

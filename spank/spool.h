@@ -18,8 +18,7 @@ void argus_spool_path(const struct argus_facts *f, char *out, size_t size);
 
 /*
  * Makes what is missing: spool, marker, step's spool with step.conf.
- * 0: done; 1: another copy of the plugin in this process has; -1: error,
- * and nothing of ours is left.
+ * On error nothing of ours is left.
  */
 int argus_spool_create(const struct argus_facts *f, const char *text,
                        const struct argus_identity *id, argus_error_t *err);

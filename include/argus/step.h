@@ -40,7 +40,6 @@
  *   node nodeid nnodes nodes this node's name and index; the job's node list as Slurm writes it ("n[1-4]")
  *   step_nodes               the same of the step alone
  *   lazy                     on: the step is a batch script or a shell; nothing is written unless a ring appears
- *   stepd                    slurmstepd's process id/start time
  *   ntasks local_tasks       tasks of the step, of the step on this node
  *   dir                      job directory, expanded; "-rN" is appended when restart = N > 0
  *   started                  CLOCK_REALTIME ns

@@ -20,7 +20,7 @@
 
 struct host host;
 
-static void *plugin;
+static void *plugin, *copy;
 static int handle; /* its address is the spank_t */
 
 /* --- What Slurm exports ---------------------------------------------------- */
@@ -199,15 +199,14 @@ static const char *builddir(void)
     return dir ? dir : ".";
 }
 
-/* The user may not be able to reach the build directory. */
-static void copy_recorder(void)
+void host_copy(const char *name, char *to, size_t size)
 {
-    char from[1024], to[128], buffer[65536];
+    char from[1024], buffer[65536];
     int in, out;
     ssize_t n = -1;
 
-    snprintf(from, sizeof(from), "%s/spank/fake_recorder", builddir());
-    snprintf(to, sizeof(to), "%s/recorder", host.root);
+    snprintf(from, sizeof(from), "%s/spank/%s", builddir(), name);
+    snprintf(to, size, "%s/copy%d", host.root, host.copies++);
     in = open(from, O_RDONLY);
     out = open(to, O_CREAT | O_WRONLY, 0755);
     while (in >= 0 && out >= 0 && (n = read(in, buffer, sizeof(buffer))) > 0) {
@@ -220,11 +219,12 @@ static void copy_recorder(void)
     }
     close(in);
     close(out);
-    setenv("ARGUS_TEST_RECORDER", to, 1);
 }
 
 void host_setup(void)
 {
+    char recorder[128];
+
     memset(&host, 0, sizeof(host));
     host.context = S_CTX_REMOTE;
     host.job = host.array_id = 77;
@@ -248,7 +248,10 @@ void host_setup(void)
     host_arg("dir=%%w/%%u/%%j");
     if (close(creat(host.argv[1] + strlen("collector="), 0644)))
         abort();
-    copy_recorder();
+    /* The user may not be able to reach the build directory. */
+    host_copy("fake_recorder", recorder, sizeof(recorder));
+    setenv("ARGUS_TEST_RECORDER", recorder, 1);
+    unsetenv("ARGUS_SPANK_LOADED");
     setenv("SLURMD_NODENAME", "n7", 1);
     host_setenv("SLURM_SUBMIT_DIR", host.root);
     host_setenv("SLURM_JOB_ID", "77");
@@ -293,7 +296,9 @@ void host_load(void)
 
     snprintf(path, sizeof(path), "%s/spank/.libs/spank_check.so", builddir());
     plugin = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
-    if (!plugin) {
+    if (host.copy[0])
+        copy = dlopen(host.copy, RTLD_LAZY | RTLD_LOCAL);
+    if (!plugin || (host.copy[0] && !copy)) {
         fprintf(stderr, "%s\n", dlerror());
         abort();
     }
@@ -302,20 +307,29 @@ void host_load(void)
 void host_unload(void)
 {
     dlclose(plugin);
-    plugin = NULL;
+    if (copy)
+        dlclose(copy);
+    plugin = copy = NULL;
 }
 
 /* Once for each line of plugstack.conf. */
-static void call(const char *name)
+static void call_in(void *object, const char *name, int lines)
 {
-    spank_f *hook = (spank_f *)dlsym(plugin, name);
+    spank_f *hook = (spank_f *)dlsym(object, name);
 
-    for (int i = 0; hook && i < host.lines; i++) {
+    for (int i = 0; hook && i < lines; i++) {
         if (hook((spank_t)&handle, host.argc, host.argv)) {
             fprintf(stderr, "%s returned an error\n", name);
             abort();
         }
     }
+}
+
+static void call(const char *name)
+{
+    call_in(plugin, name, host.lines);
+    if (copy)
+        call_in(copy, name, 1);
 }
 
 void host_init(void)
@@ -411,6 +425,12 @@ void host_task(int task, char *env, size_t size)
     fclose(back);
 }
 
+void host_task_here(int task)
+{
+    host.task = task;
+    call("slurm_spank_task_init");
+}
+
 void host_task_exit(int task)
 {
     host.task = task;
@@ -443,14 +463,6 @@ void host_stop(void)
         host_task_exit((int)i);
     host_exit();
     host_unload();
-}
-
-void host_forget(void)
-{
-    char path[256];
-
-    snprintf(path, sizeof(path), "%s/jobs/%u/0", host.spool, host.job);
-    unlink(path);
 }
 
 /* --- Looking ---------------------------------------------------------------- */

@@ -34,7 +34,9 @@ struct host {
     int argc;    /* plugstack.conf arguments */
     char *argv[16];
     bool chroot_away; /* a container plugin before us changes root in task_init */
-    char root[64];    /* a directory of the test */
+    char copy[128];   /* a second copy of the plugin, listed last; "": none */
+    int copies;
+    char root[64]; /* a directory of the test */
     char spool[128];
 };
 
@@ -47,6 +49,8 @@ void host_teardown(void);
 void host_arg(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void host_setenv(const char *name, const char *value);
 
+/* Copies a file of the build directory spank/ below `root`; its path in `to`. */
+void host_copy(const char *name, char *to, size_t size);
 void host_load(void);
 void host_init(void);
 /* The option's callback; NULL is an option without argument. */
@@ -58,6 +62,8 @@ void host_user_init(void);
 void host_user_init_contained(void);
 /* task_init in a forked child that is the user; its environment comes back. */
 void host_task(int task, char *env, size_t size);
+/* task_init in this process, for timing. */
+void host_task_here(int task);
 void host_task_exit(int task);
 void host_task_exit_contained(int task);
 void host_exit(void);
@@ -67,9 +73,6 @@ void host_unload(void);
 void host_start(const char *optarg);
 /* task_exit of all, exit, unload. */
 void host_stop(void);
-
-/* Removes the marker: it names slurmstepd, which here is the same for every step. */
-void host_forget(void);
 
 /* The value in a text of NAME=VALUE lines; NULL. In a static buffer. */
 const char *host_value(const char *text, const char *name);

@@ -218,7 +218,6 @@ static void plain_option_in_all_its_forms(void **unused)
         host_task(0, env, sizeof(env));
         assert_value("ARGUS_JOB", "77");
         host_stop();
-        host_forget();
     }
     assert_string_equal(host.said, "");
 }
@@ -447,6 +446,19 @@ static void listed_twice(void **unused)
     assert_false(host_exists("%s/77.0", host.spool));
 }
 
+static void listed_twice_by_two_paths(void **unused)
+{
+    (void)unused;
+    host_copy(".libs/spank_check.so", host.copy, sizeof(host.copy));
+    host_start("on");
+    assert_int_equal(host.options, 1);
+    host_task(0, env, sizeof(env));
+    assert_value("ARGUS_JOB", "77");
+    host_stop();
+    assert_string_equal(host.said, "");
+    assert_true(host_exists("%s/jobs/77/0", host.spool));
+}
+
 static void srun_says_what_is_wrong_once(void **unused)
 {
     (void)unused;
@@ -526,6 +538,7 @@ int main(void)
         T(missing_collector_is_one_line),
         T(container_that_hides_us),
         T(listed_twice),
+        T(listed_twice_by_two_paths),
         T(srun_says_what_is_wrong_once),
         T(sbatch_leaves_the_site_to_srun),
         T(other_contexts_do_nothing),

@@ -228,7 +228,6 @@ static void stale_spool_is_replaced(void **unused)
     assert_true(host_recorder_pid() > 0);
     host_stop();
     behave("");
-    host_forget();
     host_start("on");
     assert_true(host_recorder_pid() > 0);
     assert_false(host_exists("%s/77.0/0-1.ring", host.spool));
