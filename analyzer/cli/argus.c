@@ -10,6 +10,7 @@
 
 static const struct argus_command commands[] = {
     {"analyze", "decide from timelines what made a job slow", argus_cmd_analyze},
+    {"run", "run a command under argus without Slurm", argus_cmd_run},
     {"record", "the recorder of one node and step (started by the plugin and by run)",
      argus_cmd_record},
 };

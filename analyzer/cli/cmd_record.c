@@ -3,6 +3,9 @@
  * analyzer links it); this hands over to it. */
 #include <config.h>
 #include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -10,9 +13,12 @@
 
 int argus_cmd_record(int argc, char **argv)
 {
+    const char *dir = getenv("ARGUS_LIBEXECDIR");
+    char path[PATH_MAX];
+
     (void)argc;
-    execv(ARGUS_PKGLIBEXECDIR "/argus-record", argv);
-    argus_cli_error("record", "cannot start %s/argus-record: %s", ARGUS_PKGLIBEXECDIR,
-                    strerror(errno));
+    snprintf(path, sizeof(path), "%s/argus-record", dir && *dir ? dir : ARGUS_PKGLIBEXECDIR);
+    execv(path, argv);
+    argus_cli_error("record", "cannot start %s: %s", path, strerror(errno));
     return ARGUS_EXIT_ERROR;
 }

@@ -4,9 +4,17 @@
  * windows.  Used by the recorder (online), by `argus import` and by the
  * benchmarks, so that a verdict never depends on who wrote the file.
  *
- * Feed: classes first, then events in order of their start (slack: see
- * `reorder_ns`), marks when they end, anything else at any time.  Memory is
- * bounded: rare classes are pooled and counted beyond `max_classes`.
+ * Feed: classes first, then events in order of their end (order of start does
+ * as well: what matters is that the events of one communicator come in order
+ * and that nothing comes a whole step late), marks when they end, anything
+ * else at any time.  An event whose step is closed already counts in
+ * `clusters` and as late, but in no step.
+ *
+ * Every event counts in `clusters` exactly once: rows with first_step =
+ * last_step = ARGUS_STEP_NONE hold those outside of every step, the warm-up
+ * steps have rows of their own, then each `cluster_steps` steps (at the same
+ * step numbers on all ranks).  Memory is bounded: beyond `max_classes` classes
+ * are pooled, at most 262,144 events wait for a step.
  */
 #ifndef ARGUS_SUMMARY_H
 #define ARGUS_SUMMARY_H
@@ -52,11 +60,19 @@ size_t argus_summary_memory(const argus_summary_t *s); /* bytes held */
 int64_t argus_summary_steps(const argus_summary_t *s); /* steps closed so far */
 void argus_summary_destroy(argus_summary_t *s);
 
+/* Copy of the row of a class, NULL when there is none; valid until the next class is added. */
+const struct argus_class_row *argus_summary_class_row(const argus_summary_t *s, uint32_t class_id);
+/* Classes that were folded into pooled ones. */
+uint64_t argus_summary_pooled(const argus_summary_t *s);
+
 /* Names to facts; pure functions, in analyzer/summary/kernel_name.c. */
 enum argus_family argus_kernel_family(const char *name);
 /* Is this a communication kernel (NCCL of any age, symmetric memory, NVSHMEM, DeepEP, custom all-reduce)?
  * Returns the function the name tells (ARGUS_FUNC_NONE: not communication). */
 int argus_kernel_comm_func(const char *name);
+/* ARGUS_CLASS_FORWARD or _BACKWARD where the name tells it, else 0: to be set in the flags of compute classes, from
+ * which the steps' phases come where there are no marks. */
+uint32_t argus_kernel_phase(const char *name);
 enum argus_mark_kind argus_mark_kind_of(const char *name);
 unsigned argus_dtype_bytes(int dtype); /* 0: unknown */
 

@@ -82,6 +82,8 @@ enum argus_family { /* what a compute kernel does, from its name; see argus_kern
 
 #define ARGUS_CLASS_POOLED 0x1    /* stands for rare classes of its kind */
 #define ARGUS_CLASS_UNMATCHED 0x2 /* communication kernel without metadata: bytes unknown */
+#define ARGUS_CLASS_FORWARD 0x4   /* the name tells the phase: see argus_kernel_phase() */
+#define ARGUS_CLASS_BACKWARD 0x8
 
 struct argus_class_row {
     uint8_t kind;    /* enum argus_class_kind */

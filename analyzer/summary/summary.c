@@ -1,0 +1,490 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzer/summary/summary.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <argus/record.h>
+
+#include "analyzer/summary/summary_impl.h"
+
+#define STACKS_MAX 4096u
+#define GAPS_MAX 64u
+
+void argus_summary_defaults(struct argus_summary_options *o)
+{
+    *o = (struct argus_summary_options){.window = 64,
+                                        .cluster_steps = 64,
+                                        .warmup_steps = 3,
+                                        .flight_steps = 3,
+                                        .slow_factor = 1.10,
+                                        .keep_bytes = 64u << 20,
+                                        .max_classes = 8192,
+                                        .use_marks = 1};
+}
+
+argus_summary_t *argus_summary_create(const struct argus_summary_options *options,
+                                      argus_timeline_writer_t *w, argus_error_t *err)
+{
+    argus_summary_t *s = calloc(1, sizeof(*s));
+
+    if (!s) {
+        argus_error(err, "no memory for a summary");
+        return NULL;
+    }
+    if (options)
+        s->opt = *options;
+    else
+        argus_summary_defaults(&s->opt);
+    if (s->opt.cluster_steps < 1)
+        s->opt.cluster_steps = 64;
+    if (s->opt.flight_steps < 0)
+        s->opt.flight_steps = 0;
+    if (s->opt.flight_steps > (int)ARGUS_FLIGHT_MAX)
+        s->opt.flight_steps = ARGUS_FLIGHT_MAX;
+    if (s->opt.max_classes < 32)
+        s->opt.max_classes = 32;
+    s->w = w;
+    s->boundary = INT64_MIN;
+    s->newest = INT64_MIN;
+    s->window_first = ARGUS_STEP_NONE;
+    s->agreed_offset = -1;
+    s->next_try = 64;
+    argus_lock_reset(&s->lock);
+    argus_keep_init(s);
+    return s;
+}
+
+void argus_summary_destroy(argus_summary_t *s)
+{
+    if (!s)
+        return;
+    for (uint32_t c = 0; c < s->n_classes; c++)
+        argus_hist_free(&s->hists[c]);
+    argus_keep_free(s);
+    argus_lock_reset(&s->lock);
+    argus_breakdown_free(&s->breakdown);
+    argus_events_free(&s->pending);
+    free(s->comms);
+    free(s->rows);
+    free(s->briefs);
+    free(s->accs);
+    free(s->hists);
+    free(s->seen);
+    free(s->tokens[0]);
+    free(s->tokens[1]);
+    free(s->class_index);
+    free(s->touched);
+    free(s->gaps);
+    free(s->stacks);
+    free(s);
+}
+
+/* ---- communicators and classes ------------------------------------------ */
+
+uint32_t argus_summary_comm(argus_summary_t *s, const struct argus_comm_row *row)
+{
+    for (uint32_t i = 0; i < s->n_comms; i++) {
+        if (!memcmp(&s->comms[i], row, sizeof(*row)))
+            return i;
+    }
+    if (s->n_comms == s->cap_comms) {
+        uint32_t capacity = s->cap_comms ? 2 * s->cap_comms : 16;
+        struct argus_comm_row *p = realloc(s->comms, capacity * sizeof(*p));
+
+        if (!p)
+            return ARGUS_NONE;
+        s->comms = p;
+        s->cap_comms = capacity;
+    }
+    if (argus_timeline_append(s->w, ARGUS_DS_COMMS, row, 1, NULL) < 0)
+        return ARGUS_NONE;
+    s->comms[s->n_comms] = *row;
+    return s->n_comms++;
+}
+
+static uint64_t mix(uint64_t h, uint64_t v)
+{
+    h = (h ^ v) * 0x9e3779b97f4a7c15ULL;
+    return h ^ (h >> 29);
+}
+
+static uint64_t class_hash(const struct argus_class_row *r)
+{
+    uint64_t h =
+        mix(1469598103934665603ULL,
+            r->kind | (uint64_t)r->func << 8 | (uint64_t)r->dtype << 16 | (uint64_t)r->name << 32);
+
+    h = mix(h, r->stream | (uint64_t)r->grid[0] << 32);
+    h = mix(h, r->grid[1] | (uint64_t)r->grid[2] << 32);
+    h = mix(h, r->block[0] | (uint64_t)r->block[1] << 32);
+    h = mix(h, r->block[2] | (uint64_t)r->comm << 32);
+    h = mix(h, (uint32_t)r->peer | (uint64_t)r->flags << 32);
+    return mix(h, r->bytes);
+}
+
+static int same_class(const struct argus_class_row *a, const struct argus_class_row *b)
+{
+    return a->kind == b->kind && a->func == b->func && a->dtype == b->dtype && a->name == b->name &&
+           a->stream == b->stream && a->comm == b->comm && a->peer == b->peer &&
+           a->bytes == b->bytes && a->flags == b->flags &&
+           !memcmp(a->grid, b->grid, sizeof(a->grid)) &&
+           !memcmp(a->block, b->block, sizeof(a->block));
+}
+
+static uint32_t *find_class(argus_summary_t *s, const struct argus_class_row *row)
+{
+    uint32_t i = (uint32_t)class_hash(row) & (s->cap_index - 1);
+
+    while (s->class_index[i] && !same_class(&s->rows[s->class_index[i] - 1], row))
+        i = (i + 1) & (s->cap_index - 1);
+    return &s->class_index[i];
+}
+
+static int grow_index(argus_summary_t *s)
+{
+    uint32_t capacity = s->cap_index ? 2 * s->cap_index : 512;
+    uint32_t *index = calloc(capacity, sizeof(*index));
+
+    if (!index)
+        return -1;
+    free(s->class_index);
+    s->class_index = index;
+    s->cap_index = capacity;
+    for (uint32_t c = 0; c < s->n_classes; c++)
+        *find_class(s, &s->rows[c]) = c + 1;
+    return 0;
+}
+
+#define GROW(array, capacity)                                                                      \
+    do {                                                                                           \
+        void *grown_ = realloc((array), (capacity) * sizeof(*(array)));                            \
+        if (!grown_)                                                                               \
+            return -1;                                                                             \
+        (array) = grown_;                                                                          \
+    } while (0)
+
+static int grow_classes(argus_summary_t *s)
+{
+    uint32_t capacity = s->cap_classes ? 2 * s->cap_classes : 256;
+
+    GROW(s->rows, capacity);
+    GROW(s->briefs, capacity);
+    GROW(s->accs, capacity);
+    GROW(s->hists, capacity);
+    GROW(s->seen, capacity);
+    GROW(s->tokens[0], capacity);
+    GROW(s->tokens[1], capacity);
+    s->cap_classes = capacity;
+    return 0;
+}
+
+static uint8_t lane_of(int kind)
+{
+    switch (kind) {
+    case ARGUS_CLASS_COMPUTE:
+    case ARGUS_CLASS_GRAPH:
+        return ARGUS_LANE_COMPUTE;
+    case ARGUS_CLASS_COMM:
+        return ARGUS_LANE_COMM;
+    case ARGUS_CLASS_COPY:
+        return ARGUS_LANE_COPY;
+    default:
+        return ARGUS_LANE_HOST;
+    }
+}
+
+static uint32_t add_class(argus_summary_t *s, const struct argus_class_row *row)
+{
+    uint32_t id = s->n_classes;
+    uint64_t shape;
+
+    if (id == s->cap_classes && grow_classes(s) < 0)
+        return ARGUS_NONE;
+    if ((id + 1) * 2 > s->cap_index && grow_index(s) < 0)
+        return ARGUS_NONE;
+    if (argus_timeline_append(s->w, ARGUS_DS_CLASSES, row, 1, NULL) < 0)
+        return ARGUS_NONE;
+    s->rows[id] = *row;
+    s->briefs[id] = (struct argus_class_brief){
+        .lane = lane_of(row->kind),
+        .family = row->family,
+        .phase = (uint8_t)(row->flags & (ARGUS_CLASS_FORWARD | ARGUS_CLASS_BACKWARD)),
+        .kind = row->kind,
+        .func = row->func,
+        .comm = row->comm,
+        .bytes = row->bytes};
+    shape = mix(mix(88172645463325252ULL, row->func), row->comm);
+    if (row->comm == ARGUS_NONE)
+        shape = mix(shape, row->name);
+    s->tokens[TOKEN_EXACT][id] = (uint32_t)mix(mix(shape, row->bytes), row->dtype);
+    s->tokens[TOKEN_SHAPE][id] = (uint32_t)shape;
+    s->seen[id] = 0;
+    memset(&s->accs[id], 0, sizeof(s->accs[id]));
+    memset(&s->hists[id], 0, sizeof(s->hists[id]));
+    s->n_classes++;
+    *find_class(s, row) = id + 1;
+    return id;
+}
+
+uint32_t argus_summary_pool_class(argus_summary_t *s, int kind)
+{
+    struct argus_class_row row = {.kind = (uint8_t)kind,
+                                  .dtype = ARGUS_DTYPE_UNKNOWN,
+                                  .flags = ARGUS_CLASS_POOLED,
+                                  .comm = ARGUS_NONE,
+                                  .peer = -1};
+    uint32_t *known = &s->pooled[kind % (int)(sizeof(s->pooled) / sizeof(s->pooled[0]))];
+
+    if (*known)
+        return *known - 1;
+    row.name = argus_timeline_add_string(s->w, "(others)", strlen("(others)"));
+    if (row.name != ARGUS_NONE)
+        *known = add_class(s, &row) + 1;
+    return *known - 1;
+}
+
+uint32_t argus_summary_class(argus_summary_t *s, const struct argus_class_row *row)
+{
+    if (s->cap_index) {
+        uint32_t found = *find_class(s, row);
+
+        if (found)
+            return found - 1;
+    }
+    if (s->n_classes + 16 >= s->opt.max_classes) {
+        s->pooled_classes++;
+        return argus_summary_pool_class(s, row->kind);
+    }
+    return add_class(s, row);
+}
+
+const struct argus_class_row *argus_summary_class_row(const argus_summary_t *s, uint32_t class_id)
+{
+    return class_id < s->n_classes ? &s->rows[class_id] : NULL;
+}
+
+/* ---- the stream --------------------------------------------------------- */
+
+static int feed(argus_summary_t *s, const struct argus_pending *ev, argus_error_t *err)
+{
+    if (ev->start < s->boundary) {
+        s->late++;
+        s->seen[ev->class_id] = 1;
+        if (argus_hist_add(&s->hists[ev->class_id], ev->end - ev->start) < 0)
+            return argus_error(err, "no memory for the durations of class %u", ev->class_id);
+        return 0;
+    }
+    return argus_cut_event(s, ev, err);
+}
+
+/* A pattern was found: what waited for it now comes as if it had been known from the start. */
+static int replay(argus_summary_t *s, argus_error_t *err)
+{
+    struct event_list waiting = s->pending;
+    size_t n_marks = s->n_marks < ARGUS_MARKS_MAX ? s->n_marks : ARGUS_MARKS_MAX, mark = 0;
+    int rc = -1;
+
+    s->pending = (struct event_list){0};
+    for (size_t i = 0; i <= waiting.n; i++) {
+        while (mark < n_marks) {
+            const struct argus_mark_row *m =
+                &s->marks[(s->n_marks - n_marks + mark) % ARGUS_MARKS_MAX];
+
+            if (i < waiting.n && waiting.ev[i].start < m->end)
+                break;
+            if (argus_cut_mark(s, m, err) < 0)
+                goto out;
+            mark++;
+        }
+        if (i < waiting.n && feed(s, &waiting.ev[i], err) < 0)
+            goto out;
+    }
+    if (s->lock.mode == LOCK_TOKENS && !s->lock.started)
+        argus_lock_reset(&s->lock);
+    rc = 0;
+out:
+    argus_events_free(&waiting);
+    return rc;
+}
+
+/* No border for too long: the older half belongs to no step, and the pattern is looked for anew. */
+static int overflow(argus_summary_t *s, argus_error_t *err)
+{
+    argus_events_sort(&s->pending);
+    if (s->lock.mode != LOCK_NONE) {
+        s->relearnt = s->n_steps > 0;
+        argus_lock_reset(&s->lock);
+    }
+    s->next_try = s->pending.n / 2 + 64;
+    return argus_step_outside(s, s->pending.n / 2, err);
+}
+
+int argus_summary_event(argus_summary_t *s, const struct argus_event_row *ev, argus_error_t *err)
+{
+    struct argus_pending p = {.start = ev->start,
+                              .end = ev->start + (ev->duration > 0 ? ev->duration : 0),
+                              .class_id = ev->class_id,
+                              .seq = ev->seq};
+    int found;
+
+    if (ev->class_id >= s->n_classes)
+        return argus_error(err, "event of class %u, but there are %u classes", ev->class_id,
+                           s->n_classes);
+    s->events++;
+    if (p.end > s->newest)
+        s->newest = p.end;
+    if (feed(s, &p, err) < 0)
+        return -1;
+    if (s->lock.mode == LOCK_NONE && s->pending.n >= s->next_try) {
+        found = argus_learn(s, 0, err);
+        if (found < 0 || (found > 0 && replay(s, err) < 0))
+            return -1;
+    }
+    return s->pending.n >= ARGUS_PENDING_MAX ? overflow(s, err) : 0;
+}
+
+int argus_summary_mark(argus_summary_t *s, const struct argus_mark_row *mark, argus_error_t *err)
+{
+    size_t at = s->n_marks++ % ARGUS_MARKS_MAX;
+
+    s->marks[at] = *mark;
+    s->mark_written[at] = 0;
+    if (!s->opt.window) {
+        s->mark_written[at] = 1;
+        if (argus_timeline_append(s->w, ARGUS_DS_MARKS, mark, 1, err) < 0)
+            return -1;
+    }
+    return argus_cut_mark(s, mark, err);
+}
+
+int argus_summary_gap(argus_summary_t *s, const struct argus_gap_row *gap, argus_error_t *err)
+{
+    if (!s->gaps) {
+        s->gaps = malloc(GAPS_MAX * sizeof(*s->gaps));
+        if (!s->gaps)
+            return argus_error(err, "no memory for the gaps");
+    }
+    if (s->n_gaps == GAPS_MAX)
+        memmove(&s->gaps[0], &s->gaps[1], --s->n_gaps * sizeof(s->gaps[0]));
+    s->gaps[s->n_gaps++] = *gap;
+    return argus_timeline_append(s->w, ARGUS_DS_GAPS, gap, 1, err);
+}
+
+/* Stacks of a closed step, and those from before it, get their step and leave. */
+int argus_summary_stacks(argus_summary_t *s, const struct argus_step_row *row, argus_error_t *err)
+{
+    size_t left = 0;
+
+    for (size_t i = 0; i < s->n_stacks; i++) {
+        struct argus_stack_row *stack = &s->stacks[i];
+
+        if (row && stack->time >= row->end) {
+            s->stacks[left++] = *stack;
+            continue;
+        }
+        stack->step = row && stack->time >= row->start ? row->step : ARGUS_STEP_NONE;
+        if (argus_timeline_append(s->w, ARGUS_DS_STACKS, stack, 1, err) < 0)
+            return -1;
+    }
+    s->n_stacks = left;
+    return 0;
+}
+
+int argus_summary_stack(argus_summary_t *s, const struct argus_stack_row *stack, argus_error_t *err)
+{
+    if (s->n_stacks == STACKS_MAX && argus_summary_stacks(s, NULL, err) < 0)
+        return -1;
+    if (s->n_stacks == s->cap_stacks) {
+        size_t capacity = s->cap_stacks ? 2 * s->cap_stacks : 64;
+        struct argus_stack_row *p = realloc(s->stacks, capacity * sizeof(*p));
+
+        if (!p)
+            return argus_error(err, "no memory for a CPU stack");
+        s->stacks = p;
+        s->cap_stacks = capacity;
+    }
+    s->stacks[s->n_stacks++] = *stack;
+    return 0;
+}
+
+int argus_summary_flush(argus_summary_t *s, argus_error_t *err)
+{
+    if (argus_keep_age(s, err) < 0)
+        return -1;
+    return argus_timeline_flush(s->w, err);
+}
+
+static int write_all_marks(argus_summary_t *s, argus_error_t *err)
+{
+    size_t n = s->n_marks < ARGUS_MARKS_MAX ? s->n_marks : ARGUS_MARKS_MAX;
+
+    for (size_t i = 0; i < n; i++) {
+        size_t at = (s->n_marks - n + i) % ARGUS_MARKS_MAX;
+
+        if (s->mark_written[at])
+            continue;
+        s->mark_written[at] = 1;
+        if (argus_timeline_append(s->w, ARGUS_DS_MARKS, &s->marks[at], 1, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+int argus_summary_finish(argus_summary_t *s, argus_error_t *err)
+{
+    int found = 0;
+
+    if (s->finished)
+        return 0;
+    s->finished = 1;
+    if (s->lock.mode == LOCK_NONE) {
+        found = argus_learn(s, 1, err);
+        if (found < 0 || (found > 0 && replay(s, err) < 0))
+            return -1;
+    }
+    if (argus_cut_finish(s, err) < 0 || argus_summary_stacks(s, NULL, err) < 0)
+        return -1;
+    if (!s->n_steps && write_all_marks(s, err) < 0)
+        return -1;
+    if (argus_window_emit(s, s->window_first,
+                          s->window_first == ARGUS_STEP_NONE ? ARGUS_STEP_NONE : s->n_steps - 1,
+                          err) < 0 ||
+        argus_keep_release(s, INT64_MAX, err) < 0)
+        return -1;
+    return argus_timeline_flush(s->w, err);
+}
+
+/* ---- what it holds ------------------------------------------------------ */
+
+uint64_t argus_summary_late(const argus_summary_t *s)
+{
+    return s->late;
+}
+
+uint64_t argus_summary_pooled(const argus_summary_t *s)
+{
+    return s->pooled_classes;
+}
+
+int64_t argus_summary_steps(const argus_summary_t *s)
+{
+    return s->n_steps;
+}
+
+size_t argus_summary_memory(const argus_summary_t *s)
+{
+    size_t bytes = sizeof(*s), per_class = sizeof(*s->rows) + sizeof(*s->briefs) +
+                                           sizeof(*s->accs) + sizeof(*s->hists) + 9;
+
+    bytes += s->cap_classes * per_class + s->cap_index * sizeof(uint32_t);
+    bytes += s->pending.capacity * sizeof(struct argus_pending);
+    for (size_t i = 0; i < s->n_flight; i++)
+        bytes += s->flight[i].events.capacity * sizeof(struct argus_pending);
+    for (uint32_t c = 0; c < s->n_classes; c++)
+        bytes += s->hists[c].capacity * sizeof(struct argus_hist_bin);
+    for (int lane = 0; lane < ARGUS_LANE_COUNT; lane++)
+        bytes += s->breakdown.capacity[lane] * sizeof(struct argus_span);
+    bytes += s->breakdown.lead_capacity * sizeof(int64_t);
+    return bytes + s->cap_stacks * sizeof(*s->stacks) + s->cap_comms * sizeof(*s->comms);
+}

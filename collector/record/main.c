@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* argus-record: the recorder of one node and step; see doc/recorder.md. */
+#include <config.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "collector/record/recorder.h"
+
+static volatile sig_atomic_t stop;
+
+static void on_signal(int sig)
+{
+    (void)sig;
+    stop = 1;
+}
+
+static void usage(FILE *out)
+{
+    fputs("Usage: argus-record SPOOL\n"
+          "       argus-record --drain SPOOL [DIR]\n"
+          "Turns the rings of a step's spool into timelines, until SIGTERM.\n\n"
+          "  -d, --drain       only what is left in SPOOL (by a recorder that died, or of a step\n"
+          "                    that never had one); DIR overrides the step's directory\n"
+          "      --sysfs DIR   root of sysfs (default /sys)\n"
+          "      --nvml FILE   NVML library (default libnvidia-ml.so.1)\n"
+          "  -h, --help        this text\n"
+          "  -V, --version     the version\n",
+          out);
+}
+
+static int signals(void)
+{
+    struct sigaction sa = {.sa_handler = on_signal};
+
+    sigemptyset(&sa.sa_mask);
+    if (sigaction(SIGTERM, &sa, NULL) < 0 || sigaction(SIGINT, &sa, NULL) < 0)
+        return -1;
+    sa.sa_handler = SIG_IGN;
+    sigaction(SIGPIPE, &sa, NULL);
+    sigaction(SIGHUP, &sa, NULL);
+    /* Who started us waits for us; without it nobody tells when the step is over. */
+    return prctl(PR_SET_PDEATHSIG, SIGTERM);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct option longs[] = {
+        {"drain", no_argument, NULL, 'd'},      {"sysfs", required_argument, NULL, 's'},
+        {"nvml", required_argument, NULL, 'n'}, {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'V'},    {NULL, 0, NULL, 0}};
+    struct argus_recorder_options options = {0};
+    argus_error_t err = {""};
+    pid_t parent = getppid();
+    int c;
+
+    while ((c = getopt_long(argc, argv, "dhV", longs, NULL)) != -1) {
+        switch (c) {
+        case 'd':
+            options.drain = 1;
+            break;
+        case 's':
+            options.sysfs = optarg;
+            break;
+        case 'n':
+            options.nvml = optarg;
+            break;
+        case 'h':
+            usage(stdout);
+            return 0;
+        case 'V':
+            printf("argus-record %s\n", PACKAGE_VERSION);
+            return 0;
+        default:
+            usage(stderr);
+            return 2;
+        }
+    }
+    if (argc - optind < 1 || argc - optind > 1 + options.drain) {
+        usage(stderr);
+        return 2;
+    }
+    options.spool = argv[optind];
+    options.dir = argc - optind > 1 ? argv[optind + 1] : NULL;
+    /* HDF5's own file locking must not decide whether a job is traced. */
+    setenv("HDF5_USE_FILE_LOCKING", "FALSE", 1);
+    if (signals() < 0) {
+        fprintf(stderr, "argus-record: cannot set up signals\n");
+        return 1;
+    }
+    if (!options.drain && getppid() != parent)
+        stop = 1; /* it died before we could ask to be told */
+    if (argus_recorder_run(&options, &stop, &err) < 0) {
+        fprintf(stderr, "argus-record: %s\n", err.text);
+        return 1;
+    }
+    return 0;
+}

@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <config.h>
+
+#include "collector/record/recorder.h"
+
+#include <argus/step.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "analyzer/util/stepconf.h"
+#include "collector/record/files.h"
+#include "collector/record/source.h"
+
+#define POLL_NS 50000000LL
+#define SCAN_NS 200000000LL
+#define FLUSH_NS 1000000000LL
+#define LAST_DRAIN_NS 2000000000LL
+#define SOURCES_MAX 1024u
+#define RING_NAME_MAX 200u
+#define LOG_LINES_MAX 1000
+#define PATH_BYTES 4096
+
+struct recorder {
+    const struct argus_recorder_options *opt;
+    struct argus_stepconf conf;
+    char dir[PATH_BYTES / 2];
+    char step_dir[PATH_BYTES / 2 + 64];
+    int writable;
+    int lock_fd;
+    struct argus_stream_options stream;
+    argus_source_t **sources; /* open ones */
+    size_t n_sources;
+    char **refused; /* names in the spool that are no rings */
+    size_t n_refused;
+    json_t *rings; /* of the closed ones */
+    json_t *errors;
+    int log_lines;
+};
+
+static int64_t monotonic(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
+
+/* A line in record-<node>.log, which is made for the first. */
+static void say(struct recorder *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void say(struct recorder *r, const char *format, ...)
+{
+    char path[PATH_BYTES], text[1024], when[32];
+    time_t now = time(NULL);
+    struct tm tm;
+    va_list ap;
+    FILE *f = NULL;
+
+    va_start(ap, format);
+    vsnprintf(text, sizeof(text), format, ap);
+    va_end(ap);
+    if (r->log_lines++ >= LOG_LINES_MAX)
+        return;
+    json_array_append_new(r->errors, json_string(text));
+    if (r->writable) {
+        snprintf(path, sizeof(path), "%s/record-%s.log", r->step_dir, r->conf.node);
+        f = fopen(path, "ae");
+    }
+    strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S", gmtime_r(&now, &tm));
+    fprintf(f ? f : stderr, "%s %s\n", when, text);
+    if (f)
+        fclose(f);
+}
+
+/* ---- start -------------------------------------------------------------- */
+
+static int read_conf(struct recorder *r, argus_error_t *err)
+{
+    char path[PATH_BYTES];
+    struct argus_summary_options *s = &r->stream.summary;
+
+    snprintf(path, sizeof(path), "%s/%s", r->opt->spool, ARGUS_STEP_CONF_NAME);
+    if (argus_stepconf_read(AT_FDCWD, path, (uid_t)-1, &r->conf, err) < 0)
+        return -1;
+    if (!r->opt->dir && !r->conf.dir[0])
+        return argus_error(err, "%s: no dir=", path);
+    if ((size_t)snprintf(r->dir, sizeof(r->dir), "%s", r->opt->dir ? r->opt->dir : r->conf.dir) >=
+        sizeof(r->dir))
+        return argus_error(err, "%s: dir= is too long", path);
+    snprintf(r->step_dir, sizeof(r->step_dir), "%s/step-%s", r->dir, r->conf.step);
+    argus_summary_defaults(s);
+    s->window = strcmp(r->conf.mode, "full") ? r->conf.window : 0;
+    s->keep_bytes = (uint64_t)r->conf.keep_mb << 20;
+    snprintf(r->stream.mode, sizeof(r->stream.mode), "%s", s->window ? "summary" : "full");
+    r->stream.restart = r->conf.restart;
+    snprintf(r->stream.job, sizeof(r->stream.job), "%s", r->conf.job);
+    snprintf(r->stream.step, sizeof(r->stream.step), "%s", r->conf.step);
+    snprintf(r->stream.node, sizeof(r->stream.node), "%s", r->conf.node);
+    return 0;
+}
+
+/* One recorder a spool; the lock goes with the process. */
+static int take_lock(struct recorder *r, argus_error_t *err)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    char path[PATH_BYTES], text[32];
+    int n;
+
+    snprintf(path, sizeof(path), "%s/%s", r->opt->spool, ARGUS_RECORD_PID_NAME);
+    r->lock_fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (r->lock_fd < 0)
+        return argus_error(err, "%s: cannot open: %s", path, strerror(errno));
+    if (fcntl(r->lock_fd, F_SETLK, &lock) < 0)
+        return argus_error(err, "%s: another recorder is at work here", path);
+    n = snprintf(text, sizeof(text), "%ld\n", (long)getpid());
+    if (ftruncate(r->lock_fd, 0) < 0 || pwrite(r->lock_fd, text, (size_t)n, 0) != n)
+        return argus_error(err, "%s: cannot write: %s", path, strerror(errno));
+    return 0;
+}
+
+static int write_object(struct recorder *r, const char *path, json_t *object, int once)
+{
+    argus_error_t err = {""};
+    int rc = argus_files_write(path, object, once, &err);
+
+    json_decref(object);
+    if (rc < 0)
+        say(r, "%s", err.text);
+    return rc;
+}
+
+/* No directory: the rings are emptied all the same, and what is lost is counted by the ranks'
+ * recorder, not by the ranks. */
+static void prepare_directory(struct recorder *r)
+{
+    char path[PATH_BYTES];
+    argus_error_t err = {""};
+
+    if (argus_files_mkdir(r->step_dir, &err) < 0) {
+        say(r, "%s", err.text);
+        return;
+    }
+    r->writable = 1;
+    snprintf(path, sizeof(path), "%s/job.json", r->dir);
+    write_object(r, path, argus_files_job(&r->conf), 1);
+    if (r->conf.nodeid == 0) {
+        snprintf(path, sizeof(path), "%s/step.json", r->step_dir);
+        write_object(r, path, argus_files_step(&r->conf), 1);
+    }
+}
+
+/* ---- sources ------------------------------------------------------------ */
+
+static int is_known(const struct recorder *r, const char *name)
+{
+    for (size_t i = 0; i < r->n_sources; i++) {
+        if (!strcmp(argus_source_name(r->sources[i]), name))
+            return 1;
+    }
+    for (size_t i = 0; i < r->n_refused; i++) {
+        if (!strcmp(r->refused[i], name))
+            return 1;
+    }
+    return 0;
+}
+
+static void refuse(struct recorder *r, const char *name, const char *why)
+{
+    char **p = realloc(r->refused, (r->n_refused + 1) * sizeof(*p));
+
+    say(r, "%s", why);
+    if (!p)
+        return;
+    r->refused = p;
+    r->refused[r->n_refused] = strdup(name);
+    r->n_refused += r->refused[r->n_refused] != NULL;
+}
+
+static void scan(struct recorder *r)
+{
+    const size_t suffix = strlen(ARGUS_RING_SUFFIX);
+    argus_error_t err = {""};
+    struct dirent *e;
+    DIR *d = opendir(r->opt->spool);
+
+    if (!d)
+        return;
+    while ((e = readdir(d)) && r->n_sources + r->n_refused < SOURCES_MAX) {
+        size_t n = strlen(e->d_name);
+        argus_source_t *s, **p;
+
+        if (n <= suffix || n > RING_NAME_MAX || strcmp(e->d_name + n - suffix, ARGUS_RING_SUFFIX) ||
+            e->d_name[0] == '.' || is_known(r, e->d_name))
+            continue;
+        s = argus_source_open(r->opt->spool, e->d_name, &err);
+        if (!s) {
+            refuse(r, e->d_name, err.text);
+            continue;
+        }
+        p = realloc(r->sources, (r->n_sources + 1) * sizeof(*p));
+        if (!p) {
+            argus_source_destroy(s);
+            break;
+        }
+        r->sources = p;
+        r->sources[r->n_sources++] = s;
+    }
+    closedir(d);
+}
+
+static int path_free(const char *path)
+{
+    char open_path[PATH_BYTES + 8];
+
+    snprintf(open_path, sizeof(open_path), "%s.open", path);
+    return access(path, F_OK) < 0 && access(open_path, F_OK) < 0;
+}
+
+/* The first process of a rank gets the rank's name; see settle_names() for the last word. */
+static void name_timeline(void *arg, const struct argus_ring_header *h, char *path, size_t size)
+{
+    struct recorder *r = arg;
+    int rank = h->rank >= 0 ? h->rank : 99999;
+
+    snprintf(path, size, "%s/rank-%05d.h5", r->step_dir, rank);
+    if (path_free(path) && h->rank >= 0)
+        return;
+    snprintf(path, size, "%s/rank-%05d.%d.h5", r->step_dir, rank, h->pid);
+    for (int i = 1; !path_free(path) && i < 1000; i++)
+        snprintf(path, size, "%s/rank-%05d.%d-%d.h5", r->step_dir, rank, h->pid, i);
+}
+
+static void close_source(struct recorder *r, size_t i)
+{
+    argus_error_t err = {""};
+    argus_source_t *s = r->sources[i];
+
+    if (argus_source_seal(s, r->opt->spool, r->opt->drain, &err) < 0)
+        say(r, "%s", err.text);
+    json_array_append_new(r->rings, argus_source_json(s));
+    argus_source_destroy(s);
+    r->sources[i] = r->sources[--r->n_sources];
+}
+
+static size_t poll_all(struct recorder *r, int64_t now)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < r->n_sources; i++)
+        n += argus_source_poll(r->sources[i], &r->stream, name_timeline, r, now);
+    return n;
+}
+
+static void flush_all(struct recorder *r)
+{
+    for (size_t i = 0; i < r->n_sources; i++) {
+        argus_error_t err = {""};
+
+        argus_source_flush(r->sources[i], &err);
+    }
+}
+
+static void close_finished(struct recorder *r, int64_t now)
+{
+    for (size_t i = r->n_sources; i > 0; i--) {
+        if (argus_source_finished(r->sources[i - 1], now))
+            close_source(r, i - 1);
+    }
+}
+
+/* ---- end ---------------------------------------------------------------- */
+
+/* Which of two processes of one rank is the rank: the one that communicates, else the busier. */
+static int is_main(const json_t *a, const json_t *b)
+{
+    json_int_t comms_a = json_integer_value(json_object_get(a, "comms"));
+    json_int_t comms_b = json_integer_value(json_object_get(b, "comms"));
+
+    if (!comms_a != !comms_b)
+        return comms_a > 0;
+    return json_integer_value(json_object_get(a, "records")) >
+           json_integer_value(json_object_get(b, "records"));
+}
+
+static void swap_files(struct recorder *r, json_t *a, json_t *b)
+{
+    const char *name_a = json_string_value(json_object_get(a, "file"));
+    const char *name_b = json_string_value(json_object_get(b, "file"));
+    char path_a[PATH_BYTES], path_b[PATH_BYTES], between[PATH_BYTES + 8];
+    json_t *keep;
+
+    snprintf(path_a, sizeof(path_a), "%s/%s", r->step_dir, name_a);
+    snprintf(path_b, sizeof(path_b), "%s/%s", r->step_dir, name_b);
+    snprintf(between, sizeof(between), "%s.swap", path_a);
+    if (rename(path_a, between) < 0 || rename(path_b, path_a) < 0 || rename(between, path_b) < 0) {
+        say(r, "%s: cannot change places with %s: %s", path_a, path_b, strerror(errno));
+        return;
+    }
+    keep = json_incref(json_object_get(a, "file"));
+    json_object_set(a, "file", json_object_get(b, "file"));
+    json_object_set_new(b, "file", keep);
+}
+
+/* A helper that was first (a compiler, a data loader that touched the GPU) must not keep the
+ * rank's name. */
+static void settle_names(struct recorder *r)
+{
+    size_t i, k;
+    json_t *a, *b;
+
+    json_array_foreach(r->rings, i, a)
+    {
+        char plain[64];
+
+        snprintf(plain, sizeof(plain), "rank-%05d.h5",
+                 (int)json_integer_value(json_object_get(a, "rank")));
+        if (strcmp(json_string_value(json_object_get(a, "file")), plain))
+            continue;
+        json_array_foreach(r->rings, k, b)
+        {
+            if (k == i ||
+                json_integer_value(json_object_get(b, "rank")) !=
+                    json_integer_value(json_object_get(a, "rank")) ||
+                !json_string_length(json_object_get(b, "file")) || !is_main(b, a))
+                continue;
+            swap_files(r, a, b);
+            break;
+        }
+    }
+}
+
+static void write_node(struct recorder *r)
+{
+    char path[PATH_BYTES];
+    json_t *o;
+
+    if (!r->writable)
+        return;
+    o = json_pack("{s:s s:s s:s s:i s:i s:b s:o s:O s:O}", "schema", "argus-node/1", "node",
+                  r->conf.node, "step", r->conf.step, "nodeid", r->conf.nodeid, "local_tasks",
+                  r->conf.local_tasks, "drained", r->opt->drain, "standdown",
+                  argus_files_standdown(r->opt->spool), "rings", r->rings, "errors", r->errors);
+    snprintf(path, sizeof(path), "%s/node-%s.json", r->step_dir, r->conf.node);
+    write_object(r, path, o, 0);
+}
+
+static void last_drain(struct recorder *r)
+{
+    int64_t until = monotonic() + LAST_DRAIN_NS, now;
+    int idle = 0;
+    struct timespec nap = {.tv_nsec = 20000000};
+
+    scan(r);
+    for (now = monotonic(); now < until && idle < 3; now = monotonic()) {
+        int all = 1;
+
+        if (poll_all(r, now)) {
+            idle = 0;
+            continue;
+        }
+        for (size_t i = 0; i < r->n_sources; i++)
+            all &= argus_source_finished(r->sources[i], now);
+        idle += all;
+        if (idle < 3)
+            nanosleep(&nap, NULL);
+    }
+}
+
+static void run(struct recorder *r, const volatile sig_atomic_t *stop)
+{
+    struct timespec nap = {.tv_nsec = POLL_NS};
+    int64_t scanned = 0, flushed = 0;
+
+    while (!*stop) {
+        int64_t now = monotonic();
+
+        if (now - scanned >= SCAN_NS) {
+            scan(r);
+            scanned = now;
+        }
+        poll_all(r, now);
+        if (now - flushed >= FLUSH_NS) {
+            flush_all(r);
+            close_finished(r, now);
+            flushed = now;
+        }
+        nanosleep(&nap, NULL);
+    }
+}
+
+int argus_recorder_run(const struct argus_recorder_options *options,
+                       const volatile sig_atomic_t *stop, argus_error_t *err)
+{
+    struct recorder r = {.opt = options, .lock_fd = -1};
+    int rc = -1;
+
+    r.rings = json_array();
+    r.errors = json_array();
+    argus_ring_catch_sigbus();
+    if (read_conf(&r, err) < 0 || take_lock(&r, err) < 0)
+        goto out;
+    prepare_directory(&r);
+    if (!options->drain)
+        run(&r, stop);
+    last_drain(&r);
+    while (r.n_sources)
+        close_source(&r, r.n_sources - 1);
+    if (r.writable) {
+        settle_names(&r);
+        write_node(&r);
+    }
+    rc = 0;
+out:
+    while (r.n_sources)
+        argus_source_destroy(r.sources[--r.n_sources]);
+    for (size_t i = 0; i < r.n_refused; i++)
+        free(r.refused[i]);
+    free(r.refused);
+    free(r.sources);
+    json_decref(r.rings);
+    json_decref(r.errors);
+    argus_stepconf_clear(&r.conf);
+    if (r.lock_fd >= 0)
+        close(r.lock_fd);
+    return rc;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One ring of the spool: the process behind it, its stream, its end. */
+#ifndef ARGUS_RECORD_SOURCE_H
+#define ARGUS_RECORD_SOURCE_H
+
+#include <jansson.h>
+
+#include "collector/record/stream.h"
+
+typedef struct argus_ring_source argus_source_t;
+
+/* Opens <spool>/<name>. */
+argus_source_t *argus_source_open(const char *spool, const char *name, argus_error_t *err);
+void argus_source_destroy(argus_source_t *s); /* accepts NULL; the ring stays */
+const char *argus_source_name(const argus_source_t *s);
+const char *argus_source_uuid(const argus_source_t *s); /* of its GPU, "" unknown */
+int argus_source_rank(const argus_source_t *s);
+int argus_source_local_rank(const argus_source_t *s);
+argus_stream_t *argus_source_stream(argus_source_t *s); /* NULL: nothing came yet */
+
+/* The timeline's name for this rank, known when the first record comes. */
+typedef void (*argus_name_f)(void *arg, const struct argus_ring_header *h, char *path, size_t size);
+
+/* Reads what is there, at most for a moment: the number of records.  `now`: CLOCK_MONOTONIC ns. */
+size_t argus_source_poll(argus_source_t *s, const struct argus_stream_options *options,
+                         argus_name_f name, void *arg, int64_t now);
+int argus_source_flush(argus_source_t *s, argus_error_t *err);
+/* The process is gone and everything it wrote was read. */
+int argus_source_finished(argus_source_t *s, int64_t now);
+/* Seals the timeline and removes the ring.  `drained`: by somebody who came later. */
+int argus_source_seal(argus_source_t *s, const char *spool, int drained, argus_error_t *err);
+/* For node-<node>.json. */
+json_t *argus_source_json(const argus_source_t *s);
+const char *argus_source_path(const argus_source_t *s); /* of its timeline, "" none */
+uint64_t argus_source_comms(const argus_source_t *s);
+uint64_t argus_source_records(const argus_source_t *s);
+
+#endif /* ARGUS_RECORD_SOURCE_H */
