@@ -61,7 +61,7 @@ static argus_keys_say_f *speaker(spank_context_t context)
 }
 
 /* May come several times: from the environment, from the command line, and twice in slurmstepd. */
-static int option(int val, const char *optarg, int remote)
+static int option(int val, const char *argument, int remote)
 {
     static char last[256];
     struct argus_keys *keys = &argus_plugin.keys;
@@ -69,13 +69,13 @@ static int option(int val, const char *optarg, int remote)
     char now[sizeof(last)];
 
     (void)val;
-    snprintf(now, sizeof(now), "%s", optarg ? optarg : "");
+    snprintf(now, sizeof(now), "%s", argument ? argument : "");
     if (!strcmp(now, last))
         say = be_quiet;
     strcpy(last, now);
     /* The last one wins as a whole. */
     *keys = argus_plugin.site;
-    argus_keys_option(keys, &argus_plugin.request, optarg, say);
+    argus_keys_option(keys, &argus_plugin.request, argument, say);
     return 0;
 }
 

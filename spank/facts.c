@@ -29,7 +29,7 @@ const char *argus_facts_env(const char *const *env, const char *name)
 /* Names of Slurm objects; the text goes into files of lines and into paths. */
 static bool name_sane(const char *s, const char *more)
 {
-    if (!s || !*s || !strcmp(s, ".") || !strcmp(s, ".."))
+    if (!s || !*s || *s == '-' || *s == '.')
         return false;
     for (; *s; s++) {
         if (!((*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z') || (*s >= '0' && *s <= '9') ||
@@ -77,7 +77,7 @@ static void user_name(uid_t uid, char *out, size_t size)
 
     out[0] = '\0';
     if (!getpwuid_r(uid, &pw, buffer, sizeof(buffer), &found) && found)
-        copy_name(out, size, found->pw_name, "@\\$");
+        copy_name(out, size, found->pw_name, "@$+~");
     if (!out[0])
         snprintf(out, size, "%lu", (unsigned long)uid);
 }

@@ -80,6 +80,8 @@ static int check_sources(const char *value, argus_error_t *err)
 
         if (!word_in(source_names, p, n))
             return argus_error(err, "must be a list of cupti, nccl, nvtx, stacks");
+        if (p[n] && list_has(p + n + 1, p, n))
+            return argus_error(err, "names a source twice");
         p += n;
     } while (*p++ == ',');
     return 0;
@@ -351,9 +353,9 @@ static int set_item(struct argus_keys *keys, struct argus_request *request, cons
         /* sources=cupti,nccl: the rest of the list arrives as items of its own. */
         if (before == ARGUS_KEY_SOURCES && word_in(source_names, item, strlen(item))) {
             *last = before;
-            if (used + strlen(item) + 2 > ARGUS_KEY_TEXT_MAX)
-                return argus_error(err, "sources: list is too long");
-            snprintf(keys->text[ARGUS_KEY_SOURCES] + used, ARGUS_KEY_TEXT_MAX - used, ",%s", item);
+            if (!argus_keys_source(keys, item))
+                snprintf(keys->text[ARGUS_KEY_SOURCES] + used, ARGUS_KEY_TEXT_MAX - used, ",%s",
+                         item);
             return 0;
         }
         if (!strcmp(item, "on") || !strcmp(item, "off")) {
@@ -382,7 +384,7 @@ static int set_item(struct argus_keys *keys, struct argus_request *request, cons
     return 0;
 }
 
-void argus_keys_option(struct argus_keys *keys, struct argus_request *request, const char *optarg,
+void argus_keys_option(struct argus_keys *keys, struct argus_request *request, const char *argument,
                        argus_keys_say_f *say)
 {
     static const char where[] = "--argus=";
@@ -393,25 +395,25 @@ void argus_keys_option(struct argus_keys *keys, struct argus_request *request, c
 
     request->given = true;
     request->off = false;
-    if (!optarg || !*optarg || !strcmp(optarg, "(null)"))
+    if (!argument || !*argument || !strcmp(argument, "(null)"))
         return;
-    if (strnlen(optarg, OPTION_MAX) == OPTION_MAX) {
+    if (strnlen(argument, OPTION_MAX) == OPTION_MAX) {
         argus_error(&err, "is longer than %d bytes; ignored", OPTION_MAX - 1);
-        say_item(say, where, optarg, 32, &err);
+        say_item(say, where, argument, 32, &err);
         return;
     }
     site = malloc(sizeof(*site));
     if (site)
         *site = *keys;
     do {
-        size_t n = strcspn(optarg, ",");
+        size_t n = strcspn(argument, ",");
 
-        memcpy(item, optarg, n);
+        memcpy(item, argument, n);
         item[n] = '\0';
         if (n && set_item(keys, request, item, &last, &err))
             say_item(say, where, item, n, &err);
-        optarg += n;
-    } while (*optarg++ == ',');
+        argument += n;
+    } while (*argument++ == ',');
     if (site)
         check_severities(keys, site, where, say);
     free(site);

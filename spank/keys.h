@@ -72,7 +72,7 @@ void argus_keys_plugstack(struct argus_keys *keys, int argc, char **argv, argus_
  * The argument of --argus.  NULL, "" and "(null)" mean plain --argus.  Keys
  * that name paths or belong to the site are refused.  `say` may be NULL.
  */
-void argus_keys_option(struct argus_keys *keys, struct argus_request *request, const char *optarg,
+void argus_keys_option(struct argus_keys *keys, struct argus_request *request, const char *argument,
                        argus_keys_say_f *say);
 
 const char *argus_keys_name(enum argus_key key);

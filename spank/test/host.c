@@ -337,9 +337,9 @@ void host_init(void)
     call("slurm_spank_init");
 }
 
-int host_option(const char *optarg)
+int host_option(const char *argument)
 {
-    return host.option->cb(host.option->val, optarg, host.context == S_CTX_REMOTE);
+    return host.option->cb(host.option->val, argument, host.context == S_CTX_REMOTE);
 }
 
 void host_post_opt(void)
@@ -448,11 +448,11 @@ void host_exit(void)
     call("slurm_spank_exit");
 }
 
-void host_start(const char *optarg)
+void host_start(const char *argument)
 {
     host_load();
     host_init();
-    host_option(optarg);
+    host_option(argument);
     host_post_opt();
     host_user_init();
 }

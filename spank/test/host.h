@@ -54,7 +54,7 @@ void host_copy(const char *name, char *to, size_t size);
 void host_load(void);
 void host_init(void);
 /* The option's callback; NULL is an option without argument. */
-int host_option(const char *optarg);
+int host_option(const char *argument);
 void host_post_opt(void);
 /* As Slurm does: ruid 0, euid the user. */
 void host_user_init(void);
@@ -70,7 +70,7 @@ void host_exit(void);
 void host_unload(void);
 
 /* load, init, option (unless NULL), post_opt, user_init. */
-void host_start(const char *optarg);
+void host_start(const char *argument);
 /* task_exit of all, exit, unload. */
 void host_stop(void);
 

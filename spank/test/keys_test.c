@@ -13,6 +13,7 @@
 
 #include <argus/step.h>
 
+#include "analyzer/util/stepconf.h"
 #include "spank/facts.h"
 #include "spank/keys.h"
 #include "spank/pattern.h"
@@ -48,9 +49,9 @@ static void site(const char *item)
     argus_keys_plugstack(&keys, 1, argv, say);
 }
 
-static void option(const char *optarg)
+static void option(const char *argument)
 {
-    argus_keys_option(&keys, &request, optarg, say);
+    argus_keys_option(&keys, &request, argument, say);
 }
 
 static void assert_key(enum argus_key key, const char *value)
@@ -149,6 +150,7 @@ static void bad_site_values_keep_the_default(void **unused)
         "mode=Full",
         "sources=",
         "sources=cupti,",
+        "sources=nccl,nccl",
         "sources=x",
         "links=1",
         "window=0",
@@ -182,8 +184,7 @@ static void bad_site_values_keep_the_default(void **unused)
         "not=node:a",
         "only=user:",
         "window=99999999999999999999",
-        "dir=/a\x01"
-        "b",
+        "dir=/a\001b",
     };
     struct argus_keys before = keys;
 
@@ -399,6 +400,60 @@ static void heterogeneous_job(void **unused)
     assert_string_equal(f.job, "5000");
 }
 
+/* Recorder, epilog and analyzer read what the plugin writes. */
+static void others_read_step_conf(void **unused)
+{
+    const char *env[] = {"SLURM_SUBMIT_DIR=/w/a b", "SLURM_JOB_NODELIST=n[01-12,15]",
+                         "SLURM_STEP_NODELIST=n07", "SLURM_CLUSTER_NAME=tst",
+                         "SLURM_RESTART_COUNT=2",   NULL};
+    static const char *const extremes[] = {
+        "window=1000000", "keep_mb=65536", "ring_mb=4096", "info=1",    "critical=100",
+        "warn=100",       "floor_ms=0.25", "min_steps=1",  "drain_s=0", "deadline_s=86400",
+        "summary=4096",   "live=on",       "comment=none", "mode=full", "sources=stacks",
+    };
+    struct argus_facts f = {.slurm_job = 4294967293u,
+                            .slurm_step = 4294967200u,
+                            .array_job = 7,
+                            .array_task = 0,
+                            .uid = 65534,
+                            .gid = 4294967294u,
+                            .nodeid = 5,
+                            .nnodes = 13,
+                            .ntasks = 104,
+                            .local_tasks = 8,
+                            .slurm_version = "22.05.8",
+                            .node = "n07",
+                            .env = env};
+    struct argus_stepconf conf;
+    argus_error_t err;
+    char *text;
+
+    (void)unused;
+    for (size_t i = 0; i < sizeof(extremes) / sizeof(extremes[0]); i++)
+        site(extremes[i]);
+    assert_string_equal(said, "");
+    assert_int_equal(argus_facts_complete(&f, &keys, &err), 0);
+    text = argus_facts_text(&f, &keys, &err);
+    assert_non_null(text);
+    if (argus_stepconf_parse(text, strlen(text), "step.conf", &conf, &err))
+        fail_msg("%s", err.text);
+    assert_string_equal(conf.job, "4294967293");
+    assert_string_equal(conf.dir, "/w/a b/argus/4294967293-r2");
+    assert_string_equal(conf.array_task, "0");
+    assert_string_equal(conf.nodes, "n[01-12,15]");
+    assert_string_equal(conf.step_nodes, "n07");
+    assert_int_equal(conf.slurm_job, 4294967293u);
+    assert_int_equal(conf.restart, 2);
+    assert_int_equal(conf.nodeid, 5);
+    assert_int_equal(conf.ntasks, 104);
+    assert_int_equal(conf.local_tasks, 8);
+    assert_int_equal(conf.drain_s, 0);
+    assert_true(conf.floor_ms == 0.25 && conf.critical == 100);
+    assert_string_equal(conf.lazy, "off");
+    argus_stepconf_clear(&conf);
+    free(text);
+}
+
 static void hostile_environment(void **unused)
 {
     const char *env[] = {"SLURM_SUBMIT_DIR=/w\nuid=0",
@@ -446,6 +501,7 @@ int main(void)
         T(patterns),
         T(node_lists),
         T(heterogeneous_job),
+        T(others_read_step_conf),
         T(hostile_environment),
     };
 

@@ -16,6 +16,7 @@
 
 #include <argus/step.h>
 
+#include "analyzer/util/stepconf.h"
 #include "spank/facts.h"
 #include "spank/keys.h"
 #include "spank/pattern.h"
@@ -53,13 +54,12 @@ static void keys_stay_valid(struct argus_keys *keys)
     must(!memcmp(copy.text, keys->text, sizeof(copy.text)), "values stay valid");
 }
 
-static void try_step_conf(const char *a, const char *b)
+static void try_step_conf(const struct argus_keys *keys, const char *a, const char *b)
 {
     static char variables[6][1100];
     const char *env[] = {variables[0], variables[1], variables[2], variables[3],
                          variables[4], variables[5], NULL};
     struct argus_facts f = {.slurm_job = 9, .array_task = ARGUS_NO_ARRAY, .node = b, .env = env};
-    static struct argus_keys keys;
     argus_error_t err;
     char *text;
 
@@ -69,11 +69,10 @@ static void try_step_conf(const char *a, const char *b)
     snprintf(variables[3], sizeof(variables[3]), "SLURM_HET_SIZE=%s", b);
     snprintf(variables[4], sizeof(variables[4]), "SLURM_JOB_ID=%s", a);
     snprintf(variables[5], sizeof(variables[5]), "SLURM_CLUSTER_NAME=%s", b);
-    argus_keys_defaults(&keys);
-    if (argus_facts_complete(&f, &keys, &err))
+    if (argus_facts_complete(&f, keys, &err))
         return;
     must(argus_path_sane(f.dir) && argus_path_sane(f.spool), "directories are sane");
-    text = argus_facts_text(&f, &keys, &err);
+    text = argus_facts_text(&f, keys, &err);
     if (!text)
         return;
     must(strlen(text) < ARGUS_STEP_CONF_MAX, "step.conf is bounded");
@@ -84,6 +83,15 @@ static void try_step_conf(const char *a, const char *b)
     }
     must(strstr(text, "\nuid=0\n") && !strstr(strstr(text, "\nuid=0\n") + 1, "\nuid="),
          "nobody adds a line");
+    {
+        struct argus_stepconf conf;
+
+        if (argus_stepconf_parse(text, strlen(text), "step.conf", &conf, &err)) {
+            fprintf(stderr, "%s\n", err.text);
+            must(0, "the others can read step.conf");
+        }
+        argus_stepconf_clear(&conf);
+    }
     free(text);
 }
 
@@ -116,7 +124,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         !argus_pattern_expand(text, &p, out, sizeof(out), &err))
         must(argus_path_sane(out), "an expanded path is sane");
     argus_facts_node_index(text, half);
-    try_step_conf(text, half);
+    try_step_conf(&keys, text, half);
     free(text);
     return 0;
 }
