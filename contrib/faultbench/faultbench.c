@@ -1,0 +1,460 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * faultbench: how often is the verdict right?  Makes jobs with and without
+ * faults, has them analysed, scores the answers and, on the same jobs, the
+ * rules that others use.
+ */
+#include <config.h>
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "contrib/faultbench/bench.h"
+
+struct options {
+    int full, seeds, healthy, jobs, rules, events, verbose, keep;
+    int style, fault, world;
+    uint64_t first_seed;
+    const char *json, *picture, *baseline, *dir;
+};
+
+struct cell { /* one job: shared between the workers and the one that counts */
+    struct fb_spec spec;
+    struct fb_truth truth;
+    struct fb_answer answer;
+    int blame_right[FB_RULE_COUNT];
+    int done; /* 1: judged, -1: failed */
+};
+
+struct grid {
+    struct cell *v;
+    size_t n, room;
+};
+
+/* Magnitudes: factors, or shares of a step for stalls. */
+static const double factors[] = {1.05, 1.10, 1.30, 2.0}, links[] = {1.1, 1.5, 3.0, 10.0},
+                    stalls[] = {0.05, 0.10, 0.30}, work[] = {1.3, 2.0};
+
+static void magnitudes(enum fb_fault_kind kind, const double **v, size_t *n)
+{
+    if (kind == FB_SLOW_NODE_LINK || kind == FB_SLOW_GPU_LINK) {
+        *v = links;
+        *n = sizeof(links) / sizeof(links[0]);
+    } else if (kind >= FB_HOST_STALL && kind <= FB_ALLOC_STALL) {
+        *v = stalls;
+        *n = sizeof(stalls) / sizeof(stalls[0]);
+    } else if (kind == FB_WORKLOAD || kind == FB_MOE_HOT) {
+        *v = work;
+        *n = sizeof(work) / sizeof(work[0]);
+    } else {
+        *v = factors;
+        *n = sizeof(factors) / sizeof(factors[0]);
+    }
+}
+
+static void add(struct grid *g, const struct fb_spec *spec)
+{
+    if (g->n == g->room) {
+        size_t room = g->room ? g->room * 2 : 1024;
+        void *v = realloc(g->v, room * sizeof(*g->v));
+
+        if (!v)
+            abort();
+        g->v = v;
+        g->room = room;
+    }
+    memset(&g->v[g->n], 0, sizeof(*g->v));
+    g->v[g->n++].spec = *spec;
+}
+
+/* Does the fault make sense in this job? */
+static int fits(const struct fb_spec *s)
+{
+    int nodes = (s->world + s->ranks_per_node - 1) / s->ranks_per_node;
+
+    switch (s->fault.kind) {
+    case FB_SLOW_STAGE:
+        return s->pp > 1;
+    case FB_MOE_HOT:
+        return s->style == FB_MOE && s->world >= 4;
+    case FB_SLOW_NODE_LINK:
+        return nodes > 2; /* with two nodes both share the one link */
+    case FB_HOST_ROTATING:
+    case FB_WORKLOAD:
+        return s->world >= 4;
+    case FB_SPLIT:
+        return s->dp >= 2 && s->dp % 2 == 0;
+    default:
+        return 1;
+    }
+}
+
+static void place(struct fb_spec *s, uint64_t seed)
+{
+    uint64_t rng = seed * 31u + (uint64_t)s->fault.kind;
+    int nodes = (s->world + s->ranks_per_node - 1) / s->ranks_per_node;
+    static const int onsets[] = {0, 30, 45};
+
+    s->seed = seed;
+    s->fault.rank = (int)(fb_random(&rng) % (uint64_t)s->world);
+    s->fault.node = (int)(fb_random(&rng) % (uint64_t)nodes);
+    s->fault.stage = (int)(fb_random(&rng) % (uint64_t)s->pp);
+    s->fault.onset = onsets[fb_random(&rng) % 3];
+    if (s->fault.kind == FB_UNIFORM)
+        s->fault.onset = 40;
+    if (s->fault.kind == FB_SPLIT || s->fault.kind == FB_SLOW_STAGE)
+        s->fault.onset = 0;
+    s->clock_offset_ms = fb_random(&rng) % 2 ? 5.0 : 0.0;
+}
+
+static void fill_grid(struct grid *g, const struct options *o)
+{
+    static const int quick[] = {4, 8, 16}, full[] = {2, 4, 8, 16, 32, 64};
+    const int *worlds = o->full ? full : quick;
+    size_t n_worlds = o->full ? 6 : 3;
+
+    for (int style = 0; style < FB_STYLE_COUNT; style++) {
+        if (o->style >= 0 && style != o->style)
+            continue;
+        for (size_t w = 0; w < n_worlds; w++) {
+            int world = o->world > 0 ? o->world : worlds[w];
+
+            if (o->world > 0 && w > 0)
+                break;
+            for (int kind = 0; kind < FB_FAULT_COUNT; kind++) {
+                const double *m;
+                size_t n;
+                int seeds = kind == FB_HEALTHY ? o->healthy : o->seeds;
+
+                if (o->fault >= 0 && kind != o->fault)
+                    continue;
+                magnitudes((enum fb_fault_kind)kind, &m, &n);
+                for (size_t i = 0; i < (kind == FB_HEALTHY ? 1 : n); i++) {
+                    for (int seed = 0; seed < seeds; seed++) {
+                        struct fb_spec s;
+
+                        fb_defaults(&s, (enum fb_style)style, world);
+                        s.fault.kind = (enum fb_fault_kind)kind;
+                        s.fault.magnitude = m[i];
+                        if (style == FB_3D && seed % 3 == 2 && s.pp > 1)
+                            s.chunks = 2;
+                        if (o->events)
+                            s.window = 0;
+                        place(&s, o->first_seed + (uint64_t)seed * 1000003u +
+                                      (uint64_t)world * 101u + (uint64_t)style);
+                        if (fits(&s))
+                            add(g, &s);
+                    }
+                }
+            }
+        }
+    }
+}
+
+static void run_cell(struct cell *c, const struct options *o, const char *dir)
+{
+    struct fb_spec healthy = c->spec;
+    struct fb_result r, h;
+    char error[600] = "";
+
+    healthy.fault.kind = FB_HEALTHY;
+    c->done = -1;
+    if (fb_run(&c->spec, &r) < 0 || fb_run(&healthy, &h) < 0)
+        return;
+    fb_truth_of(&r, &h, &c->truth);
+    if (fb_judge(&r, &c->truth, dir, &c->answer, error, sizeof(error)) == 0)
+        c->done = 1;
+    else
+        fprintf(stderr, "faultbench: %s\n", error);
+    if (o->rules && c->truth.counts) {
+        struct fb_score one;
+
+        memset(&one, 0, sizeof(one));
+        fb_score_rules(&one, &r, &c->truth);
+        memcpy(c->blame_right, one.rule_right[c->spec.fault.kind], sizeof(c->blame_right));
+    }
+    fb_result_free(&r);
+    fb_result_free(&h);
+}
+
+static void describe(const struct cell *c)
+{
+    const struct fb_spec *s = &c->spec;
+
+    printf("%s n=%d %s x%g rank=%d node=%d stage=%d onset=%d seed=%llu cost=%.3f: %s%s\n",
+           fb_style_name(s->style), s->world, fb_fault_name(s->fault.kind), s->fault.magnitude,
+           s->fault.rank, s->fault.node, s->fault.stage, s->fault.onset,
+           (unsigned long long)s->seed, c->truth.slowdown, argus_verdict_kind_name(c->answer.kind),
+           c->truth.rank < 0 && c->truth.node < 0 && c->truth.stage < 0 ? ""
+           : c->answer.culprit_right                                    ? " (right culprit)"
+                                                                        : " (wrong culprit)");
+}
+
+static int wrong(const struct cell *c)
+{
+    int right = c->answer.kind == c->truth.kind ||
+                (c->truth.also >= 0 && (int)c->answer.kind == c->truth.also);
+
+    if (c->spec.fault.kind == FB_HEALTHY || !c->truth.counts)
+        return argus_verdict_is_fail_slow(c->answer.kind) && !right;
+    return !right || !c->answer.culprit_right;
+}
+
+static void work_off(struct cell *cells, size_t n, const struct options *o, int worker)
+{
+    char dir[4096];
+
+    snprintf(dir, sizeof(dir), "%s/faultbench-%d-%d", o->dir, (int)getppid(), worker);
+    for (size_t i = (size_t)worker; i < n; i += (size_t)o->jobs)
+        run_cell(&cells[i], o, dir);
+}
+
+static size_t finished(const struct cell *cells, size_t n)
+{
+    size_t k = 0;
+
+    for (size_t i = 0; i < n; i++)
+        k += cells[i].done != 0;
+    return k;
+}
+
+static int run_grid(struct cell *cells, size_t n, const struct options *o)
+{
+    int failed = 0, left = o->jobs;
+
+    for (int w = 0; w < o->jobs; w++) {
+        pid_t pid = fork();
+
+        if (pid == 0) {
+            work_off(cells, n, o, w);
+            _exit(0);
+        }
+        if (pid < 0)
+            return -1;
+    }
+    while (left > 0) {
+        struct timespec pause = {0, 200000000};
+        int status;
+
+        if (waitpid(-1, &status, WNOHANG) > 0) {
+            left--;
+            failed |= !WIFEXITED(status) || WEXITSTATUS(status);
+            continue;
+        }
+        nanosleep(&pause, NULL);
+        if (isatty(2))
+            fprintf(stderr, "\r%zu of %zu jobs", finished(cells, n), n);
+    }
+    if (isatty(2))
+        fprintf(stderr, "\r                              \r");
+    return failed ? -1 : 0;
+}
+
+static const struct option long_options[] = {{"full", no_argument, NULL, 'F'},
+                                             {"seeds", required_argument, NULL, 's'},
+                                             {"first-seed", required_argument, NULL, 'S'},
+                                             {"healthy", required_argument, NULL, 'H'},
+                                             {"jobs", required_argument, NULL, 'j'},
+                                             {"style", required_argument, NULL, 't'},
+                                             {"fault", required_argument, NULL, 'f'},
+                                             {"world", required_argument, NULL, 'n'},
+                                             {"no-rules", no_argument, NULL, 'r'},
+                                             {"events", no_argument, NULL, 'e'},
+                                             {"json", required_argument, NULL, 'J'},
+                                             {"picture", required_argument, NULL, 'P'},
+                                             {"baseline", required_argument, NULL, 'B'},
+                                             {"dir", required_argument, NULL, 'd'},
+                                             {"verbose", no_argument, NULL, 'v'},
+                                             {"help", no_argument, NULL, 'h'},
+                                             {NULL, 0, NULL, 0}};
+
+static void usage(FILE *out)
+{
+    fputs("Usage: faultbench [OPTION...]\n"
+          "Simulated jobs with known faults: precision and recall of the verdicts.\n\n"
+          "  --full             every size from 2 to 64 ranks (default: 4, 8, 16)\n"
+          "  --seeds N          jobs a fault, magnitude, topology and size (default 2)\n"
+          "  --first-seed N     where the seeds begin (default 1)\n"
+          "  --healthy N        healthy jobs a topology and size (default 10)\n"
+          "  --style NAME       only ddp, fsdp, 3d or moe\n"
+          "  --fault NAME       only this fault\n"
+          "  --world N          only this many ranks\n"
+          "  --events           timelines that keep every event (default: summary mode)\n"
+          "  --no-rules         do not run the rules of others beside\n"
+          "  --jobs N           processes (default 2)\n"
+          "  --dir DIR          where the timelines go while they are needed (default /dev/shm, "
+          "else /tmp)\n"
+          "  --json FILE        the scores as JSON\n"
+          "  --picture FILE     recall by magnitude as SVG\n"
+          "  --baseline FILE    compare with a recorded --json; exit 1 when a class lost more than "
+          "noise\n"
+          "  --verbose          list the jobs that went wrong\n",
+          out);
+}
+
+static int lookup(const char *name, const char *(*names)(int), int n)
+{
+    for (int i = 0; i < n; i++) {
+        if (!strcmp(name, names(i)))
+            return i;
+    }
+    return -1;
+}
+
+static const char *style_at(int i)
+{
+    return fb_style_name((enum fb_style)i);
+}
+
+static const char *fault_at(int i)
+{
+    return fb_fault_name((enum fb_fault_kind)i);
+}
+
+static int parse(int argc, char **argv, struct options *o)
+{
+    int c;
+
+    while ((c = getopt_long(argc, argv, "j:vh", long_options, NULL)) != -1) {
+        switch (c) {
+        case 'F':
+            o->full = 1;
+            break;
+        case 's':
+            o->seeds = atoi(optarg);
+            break;
+        case 'S':
+            o->first_seed = strtoull(optarg, NULL, 10);
+            break;
+        case 'H':
+            o->healthy = atoi(optarg);
+            break;
+        case 'j':
+            o->jobs = atoi(optarg) > 0 ? atoi(optarg) : 1;
+            break;
+        case 't':
+            o->style = lookup(optarg, style_at, FB_STYLE_COUNT);
+            if (o->style < 0)
+                return -1;
+            break;
+        case 'f':
+            o->fault = lookup(optarg, fault_at, FB_FAULT_COUNT);
+            if (o->fault < 0)
+                return -1;
+            break;
+        case 'n':
+            o->world = atoi(optarg);
+            break;
+        case 'r':
+            o->rules = 0;
+            break;
+        case 'e':
+            o->events = 1;
+            break;
+        case 'J':
+            o->json = optarg;
+            break;
+        case 'P':
+            o->picture = optarg;
+            break;
+        case 'B':
+            o->baseline = optarg;
+            break;
+        case 'd':
+            o->dir = optarg;
+            break;
+        case 'v':
+            o->verbose = 1;
+            break;
+        case 'h':
+            usage(stdout);
+            exit(0);
+        default:
+            return -1;
+        }
+    }
+    return optind == argc ? 0 : -1;
+}
+
+static int report(struct cell *cells, size_t n, const struct options *o)
+{
+    struct fb_score *score = calloc(1, sizeof(*score));
+    int rc = 0;
+
+    if (!score)
+        return 1;
+    for (size_t i = 0; i < n; i++) {
+        int kind = cells[i].spec.fault.kind;
+
+        if (cells[i].done != 1) {
+            rc = 1;
+            continue;
+        }
+        fb_score_add(score, &cells[i].spec, &cells[i].truth, &cells[i].answer);
+        if (o->rules && cells[i].truth.counts) {
+            score->rule_jobs[kind]++;
+            for (int r = 0; r < FB_RULE_COUNT; r++)
+                score->rule_right[kind][r] += cells[i].blame_right[r];
+        }
+        if (o->verbose && wrong(&cells[i]))
+            describe(&cells[i]);
+    }
+    fb_score_print(score, stdout);
+    if (rc)
+        fprintf(stderr, "faultbench: some jobs could not be judged\n");
+    if (o->json && fb_score_json(score, o->json) < 0) {
+        fprintf(stderr, "faultbench: %s: cannot be written\n", o->json);
+        rc = 1;
+    }
+    if (o->picture && fb_score_picture(score, o->picture) < 0) {
+        fprintf(stderr, "faultbench: %s: cannot be written\n", o->picture);
+        rc = 1;
+    }
+    if (o->baseline && fb_score_compare(score, o->baseline, stderr) < 0)
+        rc = 1;
+    free(score);
+    return rc;
+}
+
+int main(int argc, char **argv)
+{
+    struct options o = {.seeds = 2,
+                        .healthy = 10,
+                        .jobs = 2,
+                        .rules = 1,
+                        .style = -1,
+                        .fault = -1,
+                        .first_seed = 1};
+    struct grid g = {0};
+    struct cell *shared;
+    int rc;
+
+    o.dir = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
+    if (parse(argc, argv, &o) < 0) {
+        usage(stderr);
+        return 2;
+    }
+    fill_grid(&g, &o);
+    if (g.n == 0) {
+        fprintf(stderr, "faultbench: no job fits these options\n");
+        return 2;
+    }
+    shared = mmap(NULL, g.n * sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+                  -1, 0);
+    if (shared == MAP_FAILED) {
+        fprintf(stderr, "faultbench: %s\n", strerror(errno));
+        return 1;
+    }
+    memcpy(shared, g.v, g.n * sizeof(*shared));
+    if (run_grid(shared, g.n, &o) < 0)
+        fprintf(stderr, "faultbench: a worker failed\n");
+    rc = report(shared, g.n, &o);
+    munmap(shared, g.n * sizeof(*shared));
+    free(g.v);
+    return rc;
+}
