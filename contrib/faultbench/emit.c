@@ -121,7 +121,7 @@ out:
 int fb_emit(const struct fb_result *r, const char *dir, char *error, size_t error_size)
 {
     argus_error_t err = {""};
-    char path[4096];
+    char path[4352];
 
     if (mkdir(dir, 0700) < 0 && errno != EEXIST)
         return snprintf(error, error_size, "%s: %s", dir, strerror(errno)), -1;

@@ -239,7 +239,7 @@ static int write_rank(const struct job *j, int r, const char *dir, argus_error_t
     struct argus_timeline_counters counters = {.records = (uint64_t)j->steps * 600u};
     struct rank_writer rw = {0};
     int64_t clock = 1700000000000000000LL;
-    char path[4096];
+    char path[4352];
 
     snprintf(path, sizeof(path), "%s/" ARGUS_TIMELINE_NAME, dir, r);
     snprintf(info.job, sizeof(info.job), "scale%d", j->ranks);
@@ -269,7 +269,7 @@ static int make(const char *dir, int ranks, int steps)
 {
     struct job j = {.ranks = ranks, .steps = steps};
     argus_error_t err = {""};
-    char path[4096];
+    char path[4352];
 
     if (ranks < TP * PP || ranks % (TP * PP) || steps < 1) {
         fprintf(stderr, "scale: ranks must be a multiple of %d\n", TP * PP);
