@@ -34,10 +34,27 @@ cat >"$top/bin/sacct" <<STUB
 #!/bin/sh
 echo "sacct \$*" >>$db/calls
 [ ! -e $db/down ] || { echo "sacct: error: slurmdbd: Connection refused" >&2; exit 1; }
+job= word=
 while [ \$# -gt 0 ]; do
-    case \$1 in -j) job=\$2 ;; -o) field=\${2##*,} ;; esac
+    case \$1 in
+    -j) job=\$2 ;;
+    -o) field=\${2##*,} ;;
+    --delimiter=*) word=\${1#*=} ;;
+    esac
     shift
 done
+if [ -n "\$word" ]; then
+    for row in $db/\${job:-*}.row; do
+        job=\$(basename \$row .row)
+        [ -e \$row ] && read -r raw start end <\$row || continue
+        owner=\$(cat $db/\$job.uid 2>/dev/null || echo $uid)
+        workdir=\$(cat $db/\$job.workdir 2>/dev/null || echo $home)
+        printf "%s\$word" \$job \$raw \$owner $gid \$start $user 'n[1-2]' "\$workdir" \\
+            "\$(cat $db/\$job.admincomment 2>/dev/null)" "" ""
+        echo \$end
+    done
+    exit
+fi
 [ -e $db/\$job.row ] || exit 0
 printf '%s|' \$(cat $db/\$job.row)
 cat $db/\$job.\$field 2>/dev/null
@@ -273,6 +290,102 @@ test_expect_success 'accounting that does not answer: the entry stays, a second 
     run_epilog --foreground &&
     test "$(comment 117)" = "$good" &&
     test "$(grep -c ^args "$home/analyze.log")" = 1 && nothing_left
+'
+
+# What is left for later is taken up by `argus sweep`.
+sweep() {
+    env -i SLURMD_NODENAME=n1 "$ARGUS_BUILDDIR/argus" sweep --spool "$spool/%n" \
+        --slurm-path "$top/bin:/usr/bin:/bin" --analyze "$top/bin/argus" \
+        --record "$top/bin/argus-record" --memory 0 "$@"
+}
+
+test_expect_success 'argus sweep posts what could not be posted' '
+    job 130 &&
+    touch "$db/down" &&
+    run_epilog --foreground &&
+    sweep >out 2>err &&
+    grep "0 finished, 1 left" out && grep "job 130: .*Connection refused" err &&
+    rm "$db/down" &&
+    sweep >out &&
+    grep "1 finished, 0 left" out &&
+    test "$(comment 130)" = "$good" &&
+    test "$(grep -c ^args "$home/analyze.log")" = 1 &&
+    test "$(grep -c "sacctmgr -i modify" "$db/calls")" = 1 && nothing_left
+'
+
+test_expect_success 'argus sweep drains what could not be drained' '
+    job 131 &&
+    as_user touch "$spool/n1/131.0/5-77.ring" "$home/full" &&
+    run_epilog --foreground &&
+    rm "$home/full" &&
+    sweep &&
+    test "$(comment 131)" = "$good" &&
+    test ! -e "$spool/n1/131.0" && nothing_left
+'
+
+test_expect_success 'an entry that somebody works on is left to him' '
+    job 132 &&
+    touch "$db/down" &&
+    run_epilog --foreground &&
+    rm "$db/down" &&
+    flock "$(echo "$spool"/n1/queue/132.*/.lock)" sleep 3 &
+    sleep 1 &&
+    sweep >out &&
+    grep "0 finished, 1 left" out &&
+    wait && sweep && test "$(comment 132)" = "$good" && nothing_left
+'
+
+test_expect_success 'argus sweep takes up a job whose epilog never ran, once it is over' '
+    job 133 &&
+    echo "133 1000 Unknown" >"$db/133.row" &&
+    sweep >out && grep "0 finished, 0 left" out &&
+    echo "133 1000 2000" >"$db/133.row" &&
+    sweep >out && grep "1 finished, 0 left" out &&
+    test "$(comment 133)" = "$good" && nothing_left
+'
+
+test_expect_success 'argus sweep --accounting finds jobs of which no node knows' '
+    rm -f "$db"/*.row &&
+    job 134 && rm -rf "$spool/n1/jobs/134" "$spool/n1/134.0" &&
+    job 135 && rm -rf "$spool/n1/jobs/135" "$spool/n1/135.0" &&
+    printf %s "$good" >"$db/135.admincomment" &&
+    sweep --accounting >out &&
+    grep "1 finished, 0 left" out &&
+    test "$(comment 134)" = "$good" &&
+    ! grep "modify job where jobid=135" "$db/calls" &&
+    rm -f "$db"/*.row
+'
+
+test_expect_success 'a working directory cannot pass for another job' '
+    job 136 && rm -rf "$spool/n1/jobs/136" "$spool/n1/136.0" &&
+    printf "/x\n99|99|0|0|1000|root|n1|%s||||2000\n" "$home" >"$db/136.workdir" &&
+    echo "$db/136.workdir" && sweep --accounting >out &&
+    grep "0 finished, 0 left" out && test ! -e "$home/analyze.log" &&
+    rm -f "$db"/*.row "$db/136.workdir"
+'
+
+test_expect_success 'argus annotate posts the verdict of a directory, for jobs of its owner only' '
+    job 137 && rm -rf "$spool/n1/jobs/137" "$spool/n1/137.0" &&
+    as_user tee "$dir/verdict.json" >/dev/null <<-JSON &&
+	{"schema":"argus-verdict/1","verdict":"ok","severity":"none","confidence":0.9,"culprits":[],
+	 "stage":null,"link":null,"onset_step":null,"recovered_step":null,"slowdown":null,
+	 "cost":{"gpu_hours":0.0,"share":0.0},
+	 "job":{"id":"137","step":"0","ranks":8,"nodes":2,"gpus":8,"steps":60,"step_ms_p50":10.0},
+	 "topology":{"tp":1,"pp":1,"dp":8,"ep":1,"source":"inferred"},
+	 "evidence":[],"findings":[],"explained":[],
+	 "data_quality":{"ranks_missing":[],"dropped":0,"invalid":0,"gaps":0,"steps_compared":60,"notes":[]},
+	 "next":[]}
+	JSON
+    annotate="$ARGUS_BUILDDIR/argus annotate --slurm-path $top/bin:/usr/bin:/bin --wait 0" &&
+    $annotate -n "$dir" >out && grep "^137 argus:1 ok ranks=8 steps=60" out &&
+    test -z "$(comment 137)" &&
+    $annotate "$dir" && comment 137 | grep "^argus:1 ok ranks=8" &&
+    echo "138 1000 2000" >"$db/138.row" && echo 1 >"$db/138.uid" &&
+    test_must_fail $annotate --job 138 "$dir" 2>err && grep "not of the user" err &&
+    test -z "$(comment 138)" &&
+    test_must_fail $annotate --job 139 "$dir" 2>err && grep "does not know" err &&
+    test_must_fail $annotate --job "1 2" "$dir" 2>err && grep "no job id" err &&
+    rm -f "$db"/*.row
 '
 
 test_expect_success 'a job that is not over yet in accounting is not touched' '

@@ -36,10 +36,10 @@ struct options {
     int foreground;
 };
 
-static const char *log_file;
-
-static void log_text(int priority, const char *text)
+/* `arg`: a file, or NULL for syslog. */
+static void log_text(void *arg, int priority, const char *text)
 {
+    const char *log_file = arg;
     char stamp[32];
     struct tm tm;
     time_t now;
@@ -164,9 +164,10 @@ static int parse(int argc, char **argv, struct options *o)
             bad = 1;
         }
     }
-    log_file = o->log;
+    o->worker.log_arg = (void *)o->log;
     if (bad || optind < argc) {
-        log_text(LOG_ERR, "bad option or value in slurm.conf's Epilog; defaults are used for it");
+        log_text((void *)o->log, LOG_ERR,
+                 "bad option or value in slurm.conf's Epilog; defaults are used for it");
         fputs("argus-epilog: bad option or value; --help lists them\n", stderr);
     }
     return 1;
@@ -230,7 +231,7 @@ int main(int argc, char **argv)
     if (rc > 0)
         rc = argus_queue_take(&queue, id, name, &err);
     if (rc < 0)
-        log_text(LOG_WARNING, err.text);
+        log_text((void *)o.log, LOG_WARNING, err.text);
     if (rc <= 0)
         return 0;
 

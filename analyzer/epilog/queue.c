@@ -176,16 +176,14 @@ static int find_job(const struct argus_queue *q, uint64_t id, char *found, size_
     return 0;
 }
 
-int argus_queue_take(struct argus_queue *q, uint64_t id, char name[ARGUS_QUEUE_NAME_MAX],
-                     argus_error_t *err)
+int argus_queue_take_name(struct argus_queue *q, const char *job, char name[ARGUS_QUEUE_NAME_MAX],
+                          argus_error_t *err)
 {
     struct timespec now;
-    char job[64];
 
-    if (q->jobs < 0 || !find_job(q, id, job, sizeof(job)))
-        return 0;
     clock_gettime(CLOCK_REALTIME, &now);
-    snprintf(name, ARGUS_QUEUE_NAME_MAX, "%s.%lld%09ld", job, (long long)now.tv_sec, now.tv_nsec);
+    snprintf(name, ARGUS_QUEUE_NAME_MAX, "%.60s.%lld%09ld", job, (long long)now.tv_sec,
+             now.tv_nsec);
     if (renameat(q->jobs, job, q->queue, name) < 0) {
         /* Two epilogs of one job: the other one has it. */
         if (errno == ENOENT)
@@ -194,6 +192,16 @@ int argus_queue_take(struct argus_queue *q, uint64_t id, char name[ARGUS_QUEUE_N
                            strerror(errno));
     }
     return 1;
+}
+
+int argus_queue_take(struct argus_queue *q, uint64_t id, char name[ARGUS_QUEUE_NAME_MAX],
+                     argus_error_t *err)
+{
+    char job[64];
+
+    if (q->jobs < 0 || !find_job(q, id, job, sizeof(job)))
+        return 0;
+    return argus_queue_take_name(q, job, name, err);
 }
 
 static int compare_steps(const void *a, const void *b)
@@ -303,16 +311,16 @@ static int compare_names(const void *a, const void *b)
     return strcmp(a, b);
 }
 
-long argus_queue_list(struct argus_queue *q, char (**names)[ARGUS_QUEUE_NAME_MAX],
-                      argus_error_t *err)
+static long list_names(int fd, const char *what, char (**names)[ARGUS_QUEUE_NAME_MAX],
+                       argus_error_t *err)
 {
-    DIR *d = list(q->queue, ".");
+    DIR *d = list(fd, ".");
     size_t n = 0, room = 0;
     const char *name;
 
     *names = NULL;
     if (!d)
-        return argus_error(err, "%s/%s: %s", q->path, QUEUE_DIR, strerror(errno));
+        return argus_error(err, "%s: %s", what, strerror(errno));
     while ((name = next_name(d))) {
         if (strlen(name) >= ARGUS_QUEUE_NAME_MAX)
             continue;
@@ -335,4 +343,17 @@ long argus_queue_list(struct argus_queue *q, char (**names)[ARGUS_QUEUE_NAME_MAX
     if (n)
         qsort(*names, n, sizeof(**names), compare_names);
     return (long)n;
+}
+
+long argus_queue_list(struct argus_queue *q, char (**names)[ARGUS_QUEUE_NAME_MAX],
+                      argus_error_t *err)
+{
+    return list_names(q->queue, QUEUE_DIR, names, err);
+}
+
+long argus_queue_list_jobs(struct argus_queue *q, char (**names)[ARGUS_QUEUE_NAME_MAX],
+                           argus_error_t *err)
+{
+    *names = NULL;
+    return q->jobs < 0 ? 0 : list_names(q->jobs, ARGUS_MARKER_DIR, names, err);
 }

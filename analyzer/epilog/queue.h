@@ -50,6 +50,10 @@ void argus_queue_close(struct argus_queue *q);
 int argus_queue_take(struct argus_queue *q, uint64_t id, char name[ARGUS_QUEUE_NAME_MAX],
                      argus_error_t *err);
 
+/* The same for a name below jobs/. */
+int argus_queue_take_name(struct argus_queue *q, const char *job, char name[ARGUS_QUEUE_NAME_MAX],
+                          argus_error_t *err);
+
 /* Lock an entry and read its markers.  1 locked, 0 gone or somebody else holds it, -1 error (an
  * entry without a readable marker). */
 int argus_queue_lock(struct argus_queue *q, const char *name, struct argus_queue_entry *entry,
@@ -62,8 +66,11 @@ int argus_queue_remove(struct argus_queue *q, struct argus_queue_entry *entry, a
 /* How often the entry has been worked on, counting this time: kept in the entry. */
 int argus_queue_attempt(struct argus_queue *q, const struct argus_queue_entry *entry);
 
-/* Names of all entries, sorted; *names is malloc'd.  The number, or -1. */
+/* Names of all entries, or of all jobs that still have markers; sorted; *names is malloc'd.  The
+ * number, or -1. */
 long argus_queue_list(struct argus_queue *q, char (**names)[ARGUS_QUEUE_NAME_MAX],
                       argus_error_t *err);
+long argus_queue_list_jobs(struct argus_queue *q, char (**names)[ARGUS_QUEUE_NAME_MAX],
+                           argus_error_t *err);
 
 #endif /* ARGUS_EPILOG_QUEUE_H */

@@ -175,6 +175,31 @@ static int done_all(const struct argus_work *work, argus_error_t *err)
     return any;
 }
 
+/* For a job of which this node knows nothing but what accounting says. */
+static int conclude_only(const struct argus_work *work)
+{
+    const struct argus_stepconf *first = &work->entry->steps[0];
+    struct argus_hostlist nodes = {0}, missing = {0};
+    argus_error_t err = {""};
+    char line[8];
+    int rc = 0;
+
+    if (argus_user_noted(first->dir, "job.json", line, sizeof(line))) {
+        rc = argus_user_nodes(work, &nodes, &err);
+        if (rc == 0) {
+            argus_user_wait(first->dir, &nodes, 0, &missing);
+            rc = conclude(work, first->dir, &missing, &err);
+        }
+    }
+    if (rc < 0)
+        say(work, "E", err.text);
+    else
+        say(work, "F", NULL);
+    argus_hostlist_clear(&nodes);
+    argus_hostlist_clear(&missing);
+    return rc < 0;
+}
+
 int argus_user_work(const struct argus_work *work)
 {
     const struct argus_stepconf *first = &work->entry->steps[0];
@@ -183,6 +208,8 @@ int argus_user_work(const struct argus_work *work)
     argus_error_t err = {""};
 
     umask(022);
+    if (work->conclude)
+        return conclude_only(work);
     left = drain_all(work) < 0;
     done = left ? 1 : done_all(work, &err);
     if (done < 0)

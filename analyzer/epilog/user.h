@@ -25,6 +25,7 @@ struct argus_work {
     const char *record;  /* path of argus-record */
     const char *slurm_conf;
     int analyze_s; /* longest time of an analysis */
+    int conclude;  /* 1: only analyse and have it posted, whichever node this is */
     int socket;    /* to the root half; -1: nobody listens */
 };
 
@@ -57,7 +58,7 @@ void argus_user_unlock(const char *dir);
 
 /* Small files of the job directory, written whole: <dir>/<name>. */
 int argus_user_note(const char *dir, const char *name, const char *text, argus_error_t *err);
-/* Its first line without LF, "" when it is not there or no regular file. */
-void argus_user_noted(const char *dir, const char *name, char *line, size_t size);
+/* Its first line without LF; 0 and "" when it is not there or no regular file. */
+int argus_user_noted(const char *dir, const char *name, char *line, size_t size);
 
 #endif /* ARGUS_EPILOG_USER_H */

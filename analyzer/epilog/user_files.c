@@ -187,15 +187,17 @@ static ssize_t read_line(int dirfd, const char *name, char *line, size_t size)
     return n;
 }
 
-void argus_user_noted(const char *dir, const char *name, char *line, size_t size)
+int argus_user_noted(const char *dir, const char *name, char *line, size_t size)
 {
     int base = open_directory(dir);
+    ssize_t n;
 
     line[0] = '\0';
     if (base < 0)
-        return;
-    read_line(base, name, line, size);
+        return 0;
+    n = read_line(base, name, line, size);
     close(base);
+    return n >= 0;
 }
 
 void argus_user_wait(const char *dir, const struct argus_hostlist *nodes, int deadline_s,

@@ -97,7 +97,7 @@ int argus_user_nodes(const struct argus_work *work, struct argus_hostlist *nodes
     const struct argus_queue_entry *entry = work->entry;
     const struct argus_stepconf *first = &entry->steps[0];
     struct argus_hostlist used = {0}, all = {0};
-    int rc = argus_hostlist_add(&used, first->node);
+    int rc = work->conclude ? 0 : argus_hostlist_add(&used, first->node);
 
     *nodes = (struct argus_hostlist){0};
     for (size_t i = 0; rc == 0 && i < entry->n_steps; i++)

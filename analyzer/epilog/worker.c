@@ -36,7 +36,7 @@ static void complain(const struct argus_worker *worker, int priority, const char
     char line[ARGUS_MESSAGE_MAX + ARGUS_QUEUE_NAME_MAX + 16];
 
     snprintf(line, sizeof(line), "job %.*s: %s", (int)strcspn(name, "."), name, text);
-    worker->log(priority, line);
+    worker->log(worker->log_arg, priority, line);
 }
 
 void argus_worker_be_modest(void)
@@ -98,13 +98,14 @@ static void limit(int resource, rlim_t value)
 }
 
 static _Noreturn void user_half(const struct argus_worker *worker,
-                                const struct argus_queue_entry *entry, int fd)
+                                const struct argus_queue_entry *entry, int conclude, int fd)
 {
     struct argus_identity id = {0};
     argus_error_t err = {""};
     struct argus_work work = {
         .entry = entry,
-        .spool = worker->queue->path,
+        .spool = worker->queue ? worker->queue->path : "",
+        .conclude = conclude,
         .analyze = worker->analyze,
         .record = worker->record,
         .slurm_conf = worker->slurm.slurm_conf,
@@ -261,7 +262,8 @@ static int listen_to(const struct argus_worker *worker, const struct argus_queue
 }
 
 /* Have the user half work; 1: the entry may go. */
-static int work_on(const struct argus_worker *worker, const struct argus_queue_entry *entry)
+static int work_on(const struct argus_worker *worker, const struct argus_queue_entry *entry,
+                   int conclude)
 {
     int pair[2], finished, status;
     pid_t pid;
@@ -278,7 +280,7 @@ static int work_on(const struct argus_worker *worker, const struct argus_queue_e
         return 0;
     }
     if (pid == 0)
-        user_half(worker, entry, pair[1]);
+        user_half(worker, entry, conclude, pair[1]);
     close(pair[1]);
     finished = listen_to(worker, entry, pair[0]);
     close(pair[0]);
@@ -321,7 +323,7 @@ int argus_worker_run(const struct argus_worker *worker, const char *name)
             goto out;
         }
     }
-    finished = work_on(worker, &entry);
+    finished = work_on(worker, &entry, 0);
     if (!finished && argus_queue_attempt(worker->queue, &entry) >= ATTEMPTS_MAX) {
         complain(worker, LOG_WARNING, name, "given up after many attempts");
         finished = 1;
@@ -334,4 +336,9 @@ int argus_worker_run(const struct argus_worker *worker, const char *name)
 out:
     argus_queue_unlock(&entry);
     return finished;
+}
+
+int argus_worker_conclude(const struct argus_worker *worker, const struct argus_queue_entry *entry)
+{
+    return work_on(worker, entry, 1);
 }

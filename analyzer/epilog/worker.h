@@ -17,7 +17,8 @@ struct argus_worker {
     int memory_mb;                /* address space of the user half; 0: no limit */
     int analyze_s;                /* longest time of an analysis */
     int post_s;                   /* how long posting is tried; the sweeper goes on */
-    void (*log)(int priority, const char *text);
+    void (*log)(void *arg, int priority, const char *text);
+    void *log_arg;
 };
 
 #define ARGUS_WORKER_DEFAULTS                                                                      \
@@ -34,6 +35,12 @@ void argus_worker_be_modest(void);
  * for later or somebody else holds it.  Whatever went wrong is in the log.
  */
 int argus_worker_run(const struct argus_worker *worker, const char *entry);
+
+/*
+ * Analyse and post a job of which only accounting tells, in the one step of
+ * `entry`: for a management host.  1 finished (or there is nothing), 0 later.
+ */
+int argus_worker_conclude(const struct argus_worker *worker, const struct argus_queue_entry *entry);
 
 /* May this line be posted for this job?  It keeps to the comment's grammar and
  * every node that it names is the job's. */
