@@ -33,6 +33,7 @@ struct recorder {
     char dir[PATH_BYTES / 2];
     char step_dir[PATH_BYTES / 2 + 64];
     int writable;
+    int asleep; /* a lazy step without a ring so far */
     int lock_fd;
     struct argus_stream_options stream;
     argus_source_t **sources; /* open ones */
@@ -182,6 +183,26 @@ static void refuse(struct recorder *r, const char *name, const char *why)
     r->n_refused += r->refused[r->n_refused] != NULL;
 }
 
+/* The first ring of a batch script or a shell: only now is there anything to write.  Its restart
+ * count came into step.conf with the task. */
+static void wake(struct recorder *r)
+{
+    struct argus_stepconf old = r->conf;
+    argus_error_t err = {""};
+
+    if (!r->asleep)
+        return;
+    r->asleep = 0;
+    if (read_conf(r, &err) < 0) {
+        argus_stepconf_clear(&r->conf);
+        r->conf = old;
+        say(r, "%s", err.text);
+    } else {
+        argus_stepconf_clear(&old);
+    }
+    prepare_directory(r);
+}
+
 static void scan(struct recorder *r)
 {
     const size_t suffix = strlen(ARGUS_RING_SUFFIX);
@@ -198,6 +219,7 @@ static void scan(struct recorder *r)
         if (n <= suffix || n > RING_NAME_MAX || strcmp(e->d_name + n - suffix, ARGUS_RING_SUFFIX) ||
             e->d_name[0] == '.' || is_known(r, e->d_name))
             continue;
+        wake(r);
         s = argus_source_open(r->opt->spool, e->d_name, &err);
         if (!s) {
             refuse(r, e->d_name, err.text);
@@ -357,6 +379,9 @@ static void last_drain(struct recorder *r)
     struct timespec nap = {.tv_nsec = 20000000};
 
     scan(r);
+    /* The tasks are dead: what has no ring by now gets none. */
+    if (!r->n_sources)
+        return;
     for (now = monotonic(); now < until && idle < 3; now = monotonic()) {
         int all = 1;
 
@@ -405,7 +430,9 @@ int argus_recorder_run(const struct argus_recorder_options *options,
     argus_ring_catch_sigbus();
     if (read_conf(&r, err) < 0 || take_lock(&r, err) < 0)
         goto out;
-    prepare_directory(&r);
+    r.asleep = !strcmp(r.conf.lazy, "on");
+    if (!r.asleep)
+        prepare_directory(&r);
     if (!options->drain)
         run(&r, stop);
     last_drain(&r);
