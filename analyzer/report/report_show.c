@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prints a report of a constructed job: report_show CASE RANKS STEPS STAGES [--ascii|--html FILE|--json FILE]. */
+/* Prints a report of a constructed job: report_show CASE RANKS STEPS STAGES [--ascii|--html FILE]. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,15 @@ int main(int argc, char **argv)
     m = test_model_create((enum test_case)kind, atoi(argv[2]), atoi(argv[3]), atoi(argv[4]));
     v = test_verdict_create((enum test_case)kind, m);
     options.utf8 = !(argc > 5 && !strcmp(argv[5], "--ascii"));
-    rc = argus_report_text(stdout, v, m, &options) < 0;
+    if (argc > 6 && !strcmp(argv[5], "--html")) {
+        argus_error_t err;
+
+        rc = argus_report_html(argv[6], v, m, &err) < 0;
+        if (rc)
+            fprintf(stderr, "report_show: %s\n", err.text);
+    } else {
+        rc = argus_report_text(stdout, v, m, &options) < 0;
+    }
     test_model_destroy(m);
     argus_verdict_destroy(v);
     return rc;

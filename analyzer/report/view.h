@@ -41,6 +41,8 @@ struct argus_view *argus_view_create(const struct argus_model *m, const struct a
                                      enum argus_view_kind kind, size_t max_rows, int max_columns);
 /* ARGUS_VIEW_WORK: one row a comparable collective, the slowest against its siblings first. */
 struct argus_view *argus_view_work(const struct argus_model *m, size_t max_rows, int max_columns);
+/* The same as one figure a collective, in the model's order; NAN: nothing to compare with.  malloc'd, n_comm_classes. */
+double *argus_view_work_ratios(const struct argus_model *m);
 void argus_view_destroy(struct argus_view *view);
 
 /* Median step time (ns) of up to max_columns bins; *n_columns of them; NAN where no step was compared.  malloc'd. */

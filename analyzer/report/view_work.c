@@ -80,11 +80,10 @@ static int compare_rows(const void *a, const void *b)
     return x->typical < y->typical ? 1 : x->typical > y->typical ? -1 : strcmp(x->label, y->label);
 }
 
-static int fill_rows(const struct argus_model *m, struct argus_view *view, float *cells,
-                     double *typical, double *scratch)
+/* Typical work of every collective, and by column; NAN: none. */
+static void typical_work(const struct argus_model *m, int columns, int bin, float *cells,
+                         double *typical, double *scratch)
 {
-    int columns = view->n_columns;
-
     for (size_t c = 0; c < m->n_comm_classes; c++) {
         const struct argus_comm_class *cc = &m->comm_classes[c];
 
@@ -92,10 +91,16 @@ static int fill_rows(const struct argus_model *m, struct argus_view *view, float
         if (!cc->work || cc->group < 0 || (size_t)cc->group >= m->n_groups)
             continue;
         for (int i = 0; i < columns; i++)
-            cells[c * (size_t)columns + (size_t)i] = bin_median(
-                m, cc->work, i * view->steps_per_column, view->steps_per_column, scratch);
+            cells[c * (size_t)columns + (size_t)i] = bin_median(m, cc->work, i * bin, bin, scratch);
         typical[c] = bin_median(m, cc->work, 0, m->n_steps, scratch);
     }
+}
+
+static int fill_rows(const struct argus_model *m, struct argus_view *view, const float *cells,
+                     const double *typical, double *scratch)
+{
+    int columns = view->n_columns;
+
     for (size_t c = 0; c < m->n_comm_classes; c++) {
         struct argus_view_row *row = &view->rows[view->n_rows];
         double expected;
@@ -115,6 +120,32 @@ static int fill_rows(const struct argus_model *m, struct argus_view *view, float
         label_row(m, &m->comm_classes[c], row);
     }
     return 0;
+}
+
+double *argus_view_work_ratios(const struct argus_model *m)
+{
+    enum { COLUMNS = 16 };
+    size_t n = m->n_comm_classes, most = n > (size_t)m->n_steps ? n : (size_t)m->n_steps;
+    int bin = (m->n_steps + COLUMNS - 1) / COLUMNS;
+    float *cells = malloc(sizeof(*cells) * (n + 1) * COLUMNS);
+    double *typical = malloc(sizeof(*typical) * (n + 1)),
+           *scratch = malloc(sizeof(double) * (most + 1));
+    double *ratio = malloc(sizeof(*ratio) * (n + 1));
+
+    if (cells && typical && scratch && ratio && m->n_steps > 0) {
+        typical_work(m, COLUMNS, bin, cells, typical, scratch);
+        for (size_t c = 0; c < n; c++)
+            ratio[c] = isnan(typical[c])
+                           ? NAN
+                           : typical[c] / expected_work(m, c, typical, cells, COLUMNS, scratch);
+    } else {
+        free(ratio);
+        ratio = NULL;
+    }
+    free(cells);
+    free(typical);
+    free(scratch);
+    return ratio;
 }
 
 struct argus_view *argus_view_work(const struct argus_model *m, size_t max_rows, int max_columns)
@@ -137,8 +168,10 @@ struct argus_view *argus_view_work(const struct argus_model *m, size_t max_rows,
     cells = malloc(sizeof(*cells) * n * (size_t)view->n_columns);
     typical = malloc(sizeof(*typical) * n);
     scratch = malloc(sizeof(*scratch) * most);
-    if (!view->rows || !cells || !typical || !scratch ||
-        fill_rows(m, view, cells, typical, scratch) < 0)
+    if (!view->rows || !cells || !typical || !scratch)
+        goto out;
+    typical_work(m, view->n_columns, bin, cells, typical, scratch);
+    if (fill_rows(m, view, cells, typical, scratch) < 0)
         goto out;
     qsort(view->rows, view->n_rows, sizeof(*view->rows), compare_rows);
     while (view->n_rows > max_rows)
