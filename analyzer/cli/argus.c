@@ -10,6 +10,7 @@
 
 static const struct argus_command commands[] = {
     {"analyze", "decide from timelines what made a job slow", argus_cmd_analyze},
+    {"report", "show a verdict to people, as text or HTML", argus_cmd_report},
     {"run", "run a command under argus without Slurm", argus_cmd_run},
     {"annotate", "put a verdict that is on disk into accounting", argus_cmd_annotate},
     {"sweep", "finish and post what epilogs could not", argus_cmd_sweep},

@@ -15,6 +15,7 @@
 #include "analyzer/cli/cli.h"
 #include "analyzer/model/jobdir.h"
 #include "analyzer/model/model.h"
+#include "analyzer/report/report.h"
 #include "analyzer/util/hostlist.h"
 #include "analyzer/verdict/arbiter.h"
 #include "analyzer/verdict/build.h"
@@ -35,6 +36,7 @@ struct options {
 struct done {
     char *dir;
     struct argus_verdict *verdict;
+    struct argus_model *model; /* of the costliest step so far, for its report; else NULL */
 };
 
 struct progress {
@@ -47,14 +49,14 @@ static void usage(FILE *out)
     fputs("Usage: argus analyze [OPTION...] DIR|JOBID\n"
           "Decides from a job's timelines whether one GPU, link or host made everybody wait.\n\n"
           "DIR is a job directory, one of its step directories, or any directory of timelines.\n"
-          "Writes step-*/verdict.json and verdict.json there.\n\n"
+          "Writes step-*/verdict.json, verdict.json, report.txt and report.html there.\n\n"
           "  --json FILE         also write the verdict there; - is standard output\n"
           "  --comment FILE      write the line for accounting there; - is standard output\n"
           "  --topology LAYOUT   tp=N,pp=N,dp=N,ep=N instead of what the communicators say\n"
           "  --steps A:B         compare steps A to B only\n"
           "  --missing-nodes L   nodes whose data did not arrive\n"
           "  --exit-code         exit with 3 when the verdict is a fault\n"
-          "  --no-write          write no verdict.json\n"
+          "  --no-write          write no file there\n"
           "  -q, --quiet         no progress, no summary line\n"
           "  -h, --help\n",
           out);
@@ -134,12 +136,13 @@ static int analyze_step(const char *dir, const struct options *o, struct done *d
         mo.progress = show_progress;
         mo.progress_arg = &p;
     }
-    m = argus_model_load(dir, &mo, &err);
+    d->model = m = argus_model_load(dir, &mo, &err);
     end_progress(&p);
     if (m)
         d->verdict = argus_diagnose(m, &err);
-    argus_model_destroy(m);
     if (!d->verdict || !(d->dir = strdup(dir))) {
+        argus_model_destroy(m);
+        d->model = NULL;
         argus_cli_error(NAME, "%s", err.text[0] ? err.text : "no memory");
         return -1;
     }
@@ -150,6 +153,12 @@ static int analyze_step(const char *dir, const struct options *o, struct done *d
             argus_cli_error(NAME, "%s", err.text);
             rc = -1;
         }
+    }
+    if (rc) {
+        argus_model_destroy(d->model);
+        argus_verdict_destroy(d->verdict);
+        free(d->dir);
+        memset(d, 0, sizeof(*d));
     }
     return rc;
 }
@@ -195,16 +204,24 @@ static void print_summary(const struct argus_verdict *v, const char *comment)
         printf("%s\n", text);
 }
 
+static size_t costliest(const struct done *steps, size_t n)
+{
+    size_t best = 0;
+
+    for (size_t i = 1; i < n; i++)
+        if (costlier(steps[i].verdict, steps[best].verdict))
+            best = i;
+    return best;
+}
+
 static int conclude(const char *dir, struct done *steps, size_t n, const struct options *o)
 {
-    struct argus_verdict *v = steps[0].verdict;
+    const struct argus_model *m = steps[costliest(steps, n)].model;
+    struct argus_verdict *v = steps[costliest(steps, n)].verdict;
     argus_error_t err = {{0}};
     char *json = NULL, *comment = NULL, path[4096];
     int rc = -1;
 
-    for (size_t i = 1; i < n; i++)
-        if (costlier(steps[i].verdict, v))
-            v = steps[i].verdict;
     for (size_t i = 0; i < n && n > 1; i++) {
         const struct argus_verdict *s = steps[i].verdict;
 
@@ -221,7 +238,7 @@ static int conclude(const char *dir, struct done *steps, size_t n, const struct 
         goto out;
     }
     snprintf(path, sizeof(path), "%s/verdict.json", dir);
-    if (o->write && argus_verdict_write(v, path, &err)) {
+    if (o->write && (argus_verdict_write(v, path, &err) || argus_report_write(dir, v, m, &err))) {
         argus_cli_error(NAME, "%s", err.text);
         goto out;
     }
@@ -262,9 +279,18 @@ static int analyze(const char *where, const struct options *o)
         goto out;
     }
     steps = calloc(n + 1, sizeof(*steps));
-    for (size_t i = 0; steps && i < n; i++)
-        if (!analyze_step(dirs[i], o, &steps[good]))
-            good++;
+    for (size_t i = 0; steps && i < n; i++) {
+        if (analyze_step(dirs[i], o, &steps[good]))
+            continue;
+        good++;
+        /* One model is held at a time, besides the one that is being made. */
+        for (size_t k = 0; k < good; k++) {
+            if (k == costliest(steps, good))
+                continue;
+            argus_model_destroy(steps[k].model);
+            steps[k].model = NULL;
+        }
+    }
     if (good)
         rc = conclude(dir, steps, good, o);
     if (good < n && rc == ARGUS_EXIT_OK && !good)
@@ -272,6 +298,7 @@ static int analyze(const char *where, const struct options *o)
 out:
     for (size_t i = 0; steps && i < n; i++) {
         free(steps[i].dir);
+        argus_model_destroy(steps[i].model);
         argus_verdict_destroy(steps[i].verdict);
     }
     free(steps);

@@ -198,5 +198,5 @@ void html_heat_maps(struct html *h)
              0, 0.05);
     heat_map(h, ARGUS_VIEW_IDLE, "idle", "Idle GPU",
              "Share of the step in which nothing ran on the GPU; the worst step of each column.", 0,
-             0.1);
+             0.5);
 }

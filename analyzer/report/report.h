@@ -28,4 +28,8 @@ int argus_report_text(FILE *out, const struct argus_verdict *v, const struct arg
 int argus_report_html(const char *path, const struct argus_verdict *v, const struct argus_model *m,
                       argus_error_t *err);
 
+/* <dir>/report.txt (UTF-8, no colours) and <dir>/report.html. */
+int argus_report_write(const char *dir, const struct argus_verdict *v, const struct argus_model *m,
+                       argus_error_t *err);
+
 #endif /* ARGUS_REPORT_H */

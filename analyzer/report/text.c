@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The terminal report: the verdict's card, its evidence, then what the rest of the data says. */
 #include <config.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "analyzer/report/page.h"
 #include "analyzer/report/report.h"
@@ -232,4 +234,54 @@ int argus_report_text(FILE *out, const struct argus_verdict *v, const struct arg
     other_steps(&p, v);
     data_quality(&p, v);
     return fflush(out) || ferror(out) ? -1 : 0;
+}
+
+static int write_text(const char *path, const struct argus_verdict *v, const struct argus_model *m,
+                      argus_error_t *err)
+{
+    struct argus_report_options options = {.utf8 = 1, .columns = 80};
+    char *temporary = NULL;
+    FILE *out = NULL;
+    int rc = -1, failed;
+
+    if (asprintf(&temporary, "%s.%ld.tmp", path, (long)getpid()) < 0) {
+        temporary = NULL;
+        argus_error(err, "%s: no memory for the report", path);
+        goto out;
+    }
+    unlink(temporary); /* of an earlier process with our id */
+    out = fopen(temporary, "wxe");
+    if (!out) {
+        argus_error(err, "%s: cannot be written: %s", path, strerror(errno));
+        goto out;
+    }
+    failed = argus_report_text(out, v, m, &options);
+    if (fclose(out) || failed || rename(temporary, path) < 0) {
+        argus_error(err, "%s: cannot be written: %s", path, strerror(errno));
+        unlink(temporary);
+        goto out;
+    }
+    rc = 0;
+out:
+    free(temporary);
+    return rc;
+}
+
+int argus_report_write(const char *dir, const struct argus_verdict *v, const struct argus_model *m,
+                       argus_error_t *err)
+{
+    char *text = NULL, *html = NULL;
+    int rc = -1;
+
+    if (asprintf(&text, "%s/report.txt", dir) < 0)
+        text = NULL;
+    if (asprintf(&html, "%s/report.html", dir) < 0)
+        html = NULL;
+    if (!text || !html)
+        argus_error(err, "%s: no memory for the report", dir);
+    else
+        rc = write_text(text, v, m, err) || argus_report_html(html, v, m, err) ? -1 : 0;
+    free(text);
+    free(html);
+    return rc;
 }
