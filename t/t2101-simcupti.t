@@ -132,6 +132,29 @@ test_expect_success 'takeover: records of the middle are missing, and of the end
     test_cmp plain.out taken.out
 '
 
+test_expect_success 'takeover that ends with cuptiFinalize; the report counts its records' '
+    SIMGPU_REPORT=report probe tookfinal takeover@500-1500:0:finalize &&
+    test_cmp plain.out tookfinal.out &&
+    grep "registrations=1" report &&
+    foreign=$(sed -n "s/.*foreign_records=\([0-9]*\).*/\1/p" report) &&
+    test $foreign -gt 500 && test $foreign -lt 1600
+'
+
+test_expect_success 'callback-thread: buffers come from another thread' '
+    probe cbthread callback-thread &&
+    test $(kernels cbthread.0) = $(kernels plain.0) &&
+    main=$(sed -n "s/^buffer \([0-9]*\) .*/\1/p" plain.0 | sort -u | wc -l) &&
+    test $main = 1
+'
+
+test_expect_success 'torn-down: the driver goes first, FlushAll fails or hangs' '
+    probe torn torn-down &&
+    test_cmp plain.out torn.out &&
+    test $(kernels torn.0) -lt $(kernels plain.0) &&
+    test_expect_code 124 env SIMGPU_FAULT=torn-down:hang CUDA_INJECTION64_PATH="$sim/simprobe.so" \
+        SIMPROBE_OUT=hang timeout 2 "$sim/simtrain" --steps 2
+'
+
 test_expect_success 'foreign-finalize wipes' '
     probe wiped foreign-finalize@500 &&
     test $(kernels wiped.0) -lt 500 &&

@@ -179,6 +179,33 @@ test_expect_success 'die: by that signal, in that step' '
     test_expect_code 134 "$sim/simtrain" --steps 5 --die 0@2:ABRT
 '
 
+test_expect_success 'graphs: kernels carry graph ids, their times are those without' '
+    run graphs --graphs &&
+    test $(awk "/^record 10/ && \$8 > 0" graphs.0 | wc -l) -gt 3000 &&
+    test $(awk "/^record 10/ && \$8 > 0" base.0 | wc -l) = 0 &&
+    ratio $(compute graphs.0) $(compute base.0) 0.999 1.001
+'
+
+test_expect_success 'autograd-thread: two threads launch, the times stay' '
+    run thread --autograd-thread &&
+    test_cmp base.out thread.out &&
+    awk "/^record 10/ { print \$4 - \$3, \$9 }" base.0 | wc -l >n.base &&
+    awk "/^record 10/ { print \$4 - \$3, \$9 }" thread.0 | wc -l >n.thread &&
+    test_cmp n.base n.thread
+'
+
+test_expect_success 'loaders come and go with the rank' '
+    run loaders --loaders 2 && test_cmp base.out loaders.out &&
+    test $(grep -c "^injected" loaders.0) = 1 &&
+    test $(grep -c "^record 10" loaders.0) = $(grep -c "^record 10" base.0)
+'
+
+test_expect_success 'leave: _exit and abort' '
+    "$sim/simtrain" --steps 2 >leave.expected &&
+    "$sim/simtrain" --steps 2 --leave _exit >leave.out && test_cmp leave.expected leave.out &&
+    test_expect_code 134 "$sim/simtrain" --steps 2 --leave abort
+'
+
 test_expect_success 'ignore-term: SIGTERM does not end it' '
     "$sim/simtrain" --steps 100000 --pace 1 --ignore-term --quiet & pid=$! &&
     sleep 1 && kill -TERM $pid && sleep 1 && kill -0 $pid && kill -KILL $pid &&

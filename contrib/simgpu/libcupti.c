@@ -3,61 +3,15 @@
  * The stand-in libcupti: one source, built as libcupti.so.13, .so.12 and
  * .so.11.8 (SIMCUPTI_API says which release's behaviour and sizes).
  */
-#include <dlfcn.h>
-#include <pthread.h>
-#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "simcupti.h"
-#include "simcupti_layout.h"
+#include "simcupti_state.h"
 #include "simfault.h"
 
-#define MAX_CBID 1024
-#define EXTERNAL_DEPTH 16
-#define ATTRIBUTES 16
-#define ATTRIBUTE_PER_THREAD 9
-#define MAX_LANES 16
-
-uint8_t simcupti_device_uuid[16];
-
-/* The driver's private entry points; the stand-in links no libcuda, as the
- * original does not. */
-static struct {
-    int (*attach)(simcu_sink_fn *);
-    int64_t (*host_now)(void);
-    int64_t (*visible)(int64_t);
-    uint32_t (*stream_id)(simcu_stream_t);
-    int (*uuid)(void *, int);
-    int (*init)(unsigned);
-} driver;
-
-static struct {
-    pthread_mutex_t lock;
-    unsigned api;
-    int attached;
-    pid_t owner;
-    uint8_t enabled[KIND_COUNT];
-    uint8_t runtime_filter[MAX_CBID], driver_filter[MAX_CBID];
-    int device_shown;
-    int foreign; /* another client's callbacks are in place */
-    void *subscriber;
-    int subscriber_callbacks;
-    simcupti_callback_fn *subscriber_callback;
-    char subscriber_name[64];
-    uint64_t (*timestamp)(void);
-    uint64_t attributes[ATTRIBUTES];
-    _Atomic uint64_t records;
-    _Atomic uint32_t lanes;
-    CUptiResult last_error;
-    unsigned thread_id_type;
-} cupti = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-static __thread uint32_t my_lane; /* 1 + lane */
-static __thread uint64_t external_ids[EXTERNAL_DEPTH];
-static __thread int external_depth;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void set_up(void)
@@ -76,192 +30,6 @@ static CUptiResult result(CUptiResult rc)
     if (rc != CUPTI_OK)
         cupti.last_error = rc;
     return rc;
-}
-
-static void *driver_symbol(const char *name)
-{
-    static void *lib;
-
-    if (!lib)
-        lib = dlopen("libcuda.so.1", RTLD_NOW);
-    return lib ? dlsym(lib, name) : NULL;
-}
-
-/* A driver that is not the stand-in, or none: CUPTI cannot start. */
-static int find_driver(void)
-{
-    *(void **)&driver.attach = driver_symbol("simcu_attach");
-    *(void **)&driver.host_now = driver_symbol("simcu_host_now");
-    *(void **)&driver.visible = driver_symbol("simcu_visible");
-    *(void **)&driver.stream_id = driver_symbol("simcu_stream_id");
-    *(void **)&driver.uuid = driver_symbol("cuDeviceGetUuid");
-    *(void **)&driver.init = driver_symbol("cuInit");
-    return driver.attach && driver.host_now && driver.visible && driver.stream_id ? 0 : -1;
-}
-
-/*
- * From an activity to records.
- */
-static uint32_t lane(void)
-{
-    if (!cupti.attributes[ATTRIBUTE_PER_THREAD])
-        return 0;
-    if (my_lane == 0)
-        my_lane = 1 + atomic_fetch_add(&cupti.lanes, 1) % MAX_LANES;
-    return my_lane - 1;
-}
-
-static uint64_t visible(int64_t t)
-{
-    return (uint64_t)driver.visible(t);
-}
-
-static int gives_correlation(void)
-{
-    return cupti.enabled[KIND_RUNTIME] || cupti.enabled[KIND_DRIVER] || cupti.subscriber_callbacks;
-}
-
-static void queue(const struct simcu_activity *a, uint32_t kind, int64_t start, int64_t end)
-{
-    struct simcupti_event e = {.activity = *a, .record_kind = kind, .complete = end};
-    uint64_t n;
-
-    e.start = visible(start);
-    e.end = visible(end);
-    e.lane = lane();
-    e.correlation = gives_correlation() ? a->correlation : 0;
-    if (simfault_armed()) {
-        n = atomic_fetch_add(&cupti.records, 1) + 1;
-        if (!simcupti_fault_record(&e, n))
-            return;
-    }
-    simcupti_buffers_add(&e);
-}
-
-static void show_device(const struct simcu_activity *a)
-{
-    if (!cupti.enabled[KIND_DEVICE] || cupti.device_shown)
-        return;
-    cupti.device_shown = 1;
-    if (driver.uuid)
-        driver.uuid(simcupti_device_uuid, (int)a->device);
-    queue(a, KIND_DEVICE, a->start, a->host_end);
-}
-
-static void show_calls(const struct simcu_activity *a)
-{
-    if (a->code < MAX_CBID && (cupti.enabled[KIND_RUNTIME] || cupti.runtime_filter[a->code]))
-        queue(a, KIND_RUNTIME, a->host_start, a->host_end);
-    if (a->driver_cbid < MAX_CBID &&
-        (cupti.enabled[KIND_DRIVER] || cupti.driver_filter[a->driver_cbid]))
-        queue(a, KIND_DRIVER, a->host_start, a->host_end);
-    if (cupti.enabled[KIND_EXTERNAL_CORRELATION] && external_depth > 0) {
-        struct simcu_activity x = *a;
-
-        x.code = 0;
-        x.bytes = external_ids[external_depth - 1];
-        queue(&x, KIND_EXTERNAL_CORRELATION, a->host_start, a->host_end);
-    }
-}
-
-static uint32_t kernel_kind(void)
-{
-    return cupti.enabled[KIND_CONCURRENT_KERNEL] ? KIND_CONCURRENT_KERNEL : KIND_KERNEL;
-}
-
-static void show(const struct simcu_activity *a)
-{
-    static const uint32_t kinds[] = {
-        [SIMCU_MEMCPY] = KIND_MEMCPY,        [SIMCU_MEMCPY_PEER] = KIND_MEMCPY2,
-        [SIMCU_MEMSET] = KIND_MEMSET,        [SIMCU_OVERHEAD] = KIND_OVERHEAD,
-        [SIMCU_SYNC] = KIND_SYNCHRONIZATION, [SIMCU_GRAPH] = KIND_GRAPH_TRACE};
-    uint32_t kind = a->kind == SIMCU_KERNEL ? kernel_kind() : kinds[a->kind];
-
-    show_device(a);
-    if (a->kind == SIMCU_KERNEL && a->graph && cupti.enabled[KIND_GRAPH_TRACE])
-        return; /* the launch as a whole is shown instead */
-    if (a->kind != SIMCU_OVERHEAD && a->kind != SIMCU_SYNC && a->graph_node == 0)
-        show_calls(a);
-    if (cupti.enabled[kind])
-        queue(a, kind, a->start, a->end);
-}
-
-/*
- * A second client of the same process.
- */
-static void take_over(void)
-{
-    simcupti_buffers_flush(driver.host_now(), 0);
-    simcupti_buffers_set_callbacks(simcupti_foreign_request, simcupti_foreign_complete);
-    cupti.foreign = 1;
-    cupti.enabled[KIND_CONCURRENT_KERNEL] = 1;
-    cupti.enabled[KIND_MEMCPY] = cupti.enabled[KIND_MEMSET] = 1;
-}
-
-static void end_take_over(void)
-{
-    simcupti_buffers_flush(driver.host_now(), 1);
-    cupti.foreign = 0;
-    cupti.enabled[KIND_CONCURRENT_KERNEL] = 0;
-    cupti.enabled[KIND_MEMCPY] = cupti.enabled[KIND_MEMSET] = 0;
-}
-
-static void wipe(void)
-{
-    memset(cupti.enabled, 0, sizeof(cupti.enabled));
-    memset(cupti.runtime_filter, 0, sizeof(cupti.runtime_filter));
-    memset(cupti.driver_filter, 0, sizeof(cupti.driver_filter));
-    cupti.subscriber = NULL;
-    cupti.subscriber_callbacks = 0;
-    cupti.subscriber_callback = NULL;
-    cupti.foreign = 0;
-    cupti.device_shown = 0;
-    simcupti_buffers_wipe();
-}
-
-static void incidents(void)
-{
-    switch (simcupti_fault_incident(atomic_load(&cupti.records))) {
-    case SIMCUPTI_TAKEOVER:
-        take_over();
-        break;
-    case SIMCUPTI_TAKEOVER_ENDS:
-        end_take_over();
-        break;
-    case SIMCUPTI_FINALIZE:
-        wipe();
-        break;
-    case SIMCUPTI_NOTHING:
-        break;
-    }
-}
-
-static void sink(const struct simcu_activity *a)
-{
-    if (getpid() != cupti.owner)
-        return; /* a forked child has no CUPTI */
-    if (a->kind == SIMCU_TICK) {
-        simcupti_buffers_tick(driver.host_now());
-        return;
-    }
-    show(a);
-    if (simfault_armed())
-        incidents();
-    if (cupti.subscriber_callbacks && cupti.subscriber_callback && a->kind == SIMCU_KERNEL)
-        cupti.subscriber_callback(cupti.subscriber, 1, a->driver_cbid, NULL);
-}
-
-/* Called with the lock held, before anything that needs the driver. */
-static CUptiResult attach(void)
-{
-    if (cupti.attached)
-        return CUPTI_OK;
-    if (find_driver() < 0)
-        return CUPTI_UNKNOWN;
-    if (driver.attach(sink) < 0)
-        return CUPTI_UNKNOWN; /* another libcupti is at work */
-    cupti.attached = 1;
-    return CUPTI_OK;
 }
 
 /*
@@ -324,8 +92,8 @@ CUptiResult cuptiGetTimestamp(uint64_t *timestamp)
         *timestamp = cupti.timestamp();
         return CUPTI_OK;
     }
-    if (find_driver() == 0 && driver.host_now() != 0) {
-        *timestamp = visible(driver.host_now());
+    if (simcupti_find_driver() == 0 && driver.host_now() != 0) {
+        *timestamp = (uint64_t)driver.visible(driver.host_now());
         return CUPTI_OK;
     }
     clock_gettime(CLOCK_REALTIME, &ts);
@@ -344,6 +112,7 @@ CUptiResult cuptiActivityRegisterCallbacks(simcupti_request_fn *request,
     if (refused || (cupti.foreign && simfault_find("takeover-refuse")))
         return result(refused ? refused : CUPTI_MULTIPLE_SUBSCRIBERS);
     simcupti_buffers_set_callbacks(request, complete);
+    cupti.registrations++;
     cupti.foreign = 0;
     return CUPTI_OK;
 }
@@ -375,7 +144,7 @@ CUptiResult cuptiActivityEnable(unsigned kind)
         (kind == KIND_CONCURRENT_KERNEL && cupti.enabled[KIND_KERNEL]))
         return result(CUPTI_NOT_COMPATIBLE);
     pthread_mutex_lock(&cupti.lock);
-    rc = attach();
+    rc = simcupti_attach();
     if (rc == CUPTI_OK) {
         if (!cupti.enabled[kind] && kind == KIND_CONCURRENT_KERNEL)
             simcupti_fault_rearmed();
@@ -427,7 +196,14 @@ CUptiResult cuptiActivityFlushAll(uint32_t flag)
         for (;;)
             pause();
     if (!cupti.attached)
-        return find_driver() < 0 ? result(CUPTI_UNKNOWN) : CUPTI_OK;
+        return simcupti_find_driver() < 0 ? result(CUPTI_UNKNOWN) : CUPTI_OK;
+    if (driver.torn_down()) {
+        const struct simfault *f = simfault_find("torn-down");
+
+        while (f && strcmp(f->text, "hang") == 0)
+            pause();
+        return result(CUPTI_NOT_INITIALIZED);
+    }
     if (getpid() != cupti.owner)
         return CUPTI_OK;
     simcupti_buffers_flush(driver.host_now(), flag & 1);
@@ -437,7 +213,7 @@ CUptiResult cuptiActivityFlushAll(uint32_t flag)
 CUptiResult cuptiActivityFlushPeriod(uint32_t milliseconds)
 {
     (void)milliseconds;
-    return result(find_driver() < 0 ? CUPTI_UNKNOWN : CUPTI_OK);
+    return result(simcupti_find_driver() < 0 ? CUPTI_UNKNOWN : CUPTI_OK);
 }
 
 CUptiResult cuptiActivityGetNextRecord(uint8_t *buffer, size_t valid, uint8_t **record)
@@ -487,7 +263,7 @@ CUptiResult cuptiActivitySetAttribute(unsigned attribute, size_t *size, void *va
     pthread_once(&once, set_up);
     if (!size || !value || attribute >= ATTRIBUTES)
         return result(CUPTI_INVALID_PARAMETER);
-    if (find_driver() < 0)
+    if (simcupti_find_driver() < 0)
         return result(CUPTI_UNKNOWN);
     if (*size < attribute_bytes(attribute))
         return result(CUPTI_SIZE_NOT_SUFFICIENT);
@@ -503,7 +279,7 @@ CUptiResult cuptiActivityGetAttribute(unsigned attribute, size_t *size, void *va
     pthread_once(&once, set_up);
     if (!size || !value || attribute >= ATTRIBUTES)
         return result(CUPTI_INVALID_PARAMETER);
-    if (find_driver() < 0)
+    if (simcupti_find_driver() < 0)
         return result(CUPTI_UNKNOWN);
     if (*size < attribute_bytes(attribute))
         return result(CUPTI_SIZE_NOT_SUFFICIENT);
@@ -522,7 +298,7 @@ static CUptiResult set_filter(uint8_t *filter, uint32_t cbid, uint8_t enable)
     if (cbid >= MAX_CBID)
         return result(CUPTI_INVALID_PARAMETER);
     pthread_mutex_lock(&cupti.lock);
-    rc = attach();
+    rc = simcupti_attach();
     if (rc == CUPTI_OK)
         filter[cbid] = enable != 0;
     pthread_mutex_unlock(&cupti.lock);
@@ -571,20 +347,20 @@ CUptiResult cuptiActivityRegisterTimestampCallback(uint64_t (*now)(void))
 CUptiResult cuptiActivityPushExternalCorrelationId(unsigned kind, uint64_t id)
 {
     (void)kind;
-    if (external_depth == EXTERNAL_DEPTH)
+    if (simcupti_external_depth == EXTERNAL_DEPTH)
         return result(CUPTI_MAX_LIMIT_REACHED);
-    external_ids[external_depth++] = id;
+    simcupti_external_ids[simcupti_external_depth++] = id;
     return CUPTI_OK;
 }
 
 CUptiResult cuptiActivityPopExternalCorrelationId(unsigned kind, uint64_t *last)
 {
     (void)kind;
-    if (external_depth == 0)
+    if (simcupti_external_depth == 0)
         return result(CUPTI_QUEUE_EMPTY);
-    external_depth--;
+    simcupti_external_depth--;
     if (last)
-        *last = external_ids[external_depth];
+        *last = simcupti_external_ids[simcupti_external_depth];
     return CUPTI_OK;
 }
 
@@ -597,7 +373,7 @@ static CUptiResult subscribe(void **subscriber, simcupti_callback_fn *callback, 
     if (!subscriber)
         return result(CUPTI_INVALID_PARAMETER);
     pthread_mutex_lock(&cupti.lock);
-    rc = attach();
+    rc = simcupti_attach();
     if (rc == CUPTI_OK && (cupti.subscriber || simfault_find("subscriber-taken"))) {
         if (old && old_size > 0)
             strncpy(old, cupti.subscriber ? cupti.subscriber_name : "Nsight Systems", old_size - 1),
@@ -676,7 +452,7 @@ CUptiResult cuptiGetDeviceId(void *context, uint32_t *device)
     int ordinal = 0;
 
     (void)context;
-    *(void **)&get = driver_symbol("cuCtxGetDevice");
+    *(void **)&get = simcupti_driver_symbol("cuCtxGetDevice");
     if (!get || get(&ordinal) != 0)
         return result(CUPTI_NOT_INITIALIZED);
     *device = (uint32_t)ordinal;
@@ -701,7 +477,7 @@ CUptiResult cuptiGetStreamIdEx(void *context, void *stream, uint8_t per_thread, 
     (void)per_thread;
     if (!id)
         return result(CUPTI_INVALID_PARAMETER);
-    if (find_driver() < 0)
+    if (simcupti_find_driver() < 0)
         return result(CUPTI_NOT_INITIALIZED);
     *id = driver.stream_id((simcu_stream_t)stream);
     return CUPTI_OK;
@@ -723,7 +499,7 @@ CUptiResult cuptiFinalize(void)
 {
     pthread_once(&once, set_up);
     pthread_mutex_lock(&cupti.lock);
-    wipe();
+    simcupti_wipe();
     if (cupti.attached) {
         driver.attach(NULL);
         cupti.attached = 0;

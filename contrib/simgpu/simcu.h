@@ -60,6 +60,8 @@ typedef struct simcu_stream *simcu_stream_t; /* is a CUstream */
 /* What the device looks like; before cuInit.  `node` and `ordinal` make the uuid. */
 SIMCU_API void simcu_configure(const char *node, int ordinal, int devices);
 SIMCU_API int simgpu_is_simulated(void);
+/* The ordinal that records carry; cuInit sets it. */
+void simcu_set_device(int ordinal);
 
 /* The clock.  start: CLOCK_REALTIME ns of virtual zero.  visible offset: what
  * the process's clock reads beyond the truth (another node's bad clock). */
@@ -74,6 +76,9 @@ SIMCU_API int64_t simcu_clock_now(void);
 SIMCU_API void simcu_thread_time(int64_t t);
 SIMCU_API void simcu_host_advance(int64_t ns);
 SIMCU_API void simcu_host_until(int64_t t);
+
+/* The driver's own exit handler ran (SIMGPU_FAULT=torn-down). */
+SIMCU_API int simcu_is_torn_down(void);
 
 /* One sink a process; -1: another library holds it.  sink NULL detaches. */
 SIMCU_API int simcu_attach(simcu_sink_fn *sink);

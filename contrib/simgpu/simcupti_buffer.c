@@ -34,6 +34,7 @@ static simcupti_request_fn *request_buffer;
 static simcupti_complete_fn *buffer_done;
 static unsigned api_version;
 static _Atomic uint64_t dropped;
+static struct simcupti_totals totals;
 static __thread int in_callback;
 
 void simcupti_buffers_set_api(unsigned api)
@@ -91,17 +92,41 @@ static void disorder(uint8_t *buffer, size_t used)
     }
 }
 
+/* A completed buffer comes from a thread of CUPTI's own (callback-thread). */
+static void *call_done(void *arg)
+{
+    const struct lane *full = arg;
+
+    in_callback = 1;
+    buffer_done(NULL, 0, full->buffer, full->size, full->used);
+    in_callback = 0;
+    return NULL;
+}
+
 static void give_back(struct lane *lane)
 {
     struct lane full = *lane;
+    pthread_t thread;
 
     memset(lane, 0, sizeof(*lane));
     if (!full.buffer || !buffer_done)
         return;
     disorder(full.buffer, full.used);
-    in_callback = 1;
-    buffer_done(NULL, 0, full.buffer, full.size, full.used);
-    in_callback = 0;
+    totals.completed++;
+    totals.records += full.records;
+    if (buffer_done == simcupti_foreign_complete)
+        totals.foreign += full.records;
+    if (simfault_find("callback-thread") && pthread_create(&thread, NULL, call_done, &full) == 0)
+        pthread_join(thread, NULL);
+    else
+        call_done(&full);
+}
+
+void simcupti_buffers_totals(struct simcupti_totals *t)
+{
+    pthread_mutex_lock(&fill_lock);
+    *t = totals;
+    pthread_mutex_unlock(&fill_lock);
 }
 
 static int ask_for_buffer(struct lane *lane)
@@ -116,6 +141,7 @@ static int ask_for_buffer(struct lane *lane)
             *(volatile uint8_t *)lane->buffer = 0;
         return -1;
     }
+    totals.requested++;
     return 0;
 }
 

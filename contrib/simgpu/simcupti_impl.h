@@ -44,6 +44,11 @@ void simcupti_buffers_flush(int64_t now, int forced);
 void simcupti_buffers_wipe(void);
 uint64_t simcupti_buffers_take_dropped(void);
 void simcupti_buffers_count_dropped(uint64_t n);
+struct simcupti_totals {
+    uint64_t records, requested, completed;
+    uint64_t foreign; /* records that a second client got */
+};
+void simcupti_buffers_totals(struct simcupti_totals *t);
 /* A foreign client's callbacks, which throw everything away. */
 void simcupti_foreign_request(uint8_t **buffer, size_t *size, size_t *max_records);
 void simcupti_foreign_complete(void *context, uint32_t stream, uint8_t *buffer, size_t size,

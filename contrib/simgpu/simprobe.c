@@ -43,6 +43,12 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static FILE *out;
 static pid_t owner;
 
+/* A child must not write what its parent has buffered. */
+static void forget_file(void)
+{
+    out = NULL;
+}
+
 __attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
 {
     const char *prefix = getenv("SIMPROBE_OUT"), *rank = getenv("RANK");
@@ -56,6 +62,7 @@ __attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
         owner = getpid();
         snprintf(path, sizeof(path), "%s.%s", prefix, rank ? rank : "0");
         out = fopen(path, "w");
+        pthread_atfork(NULL, NULL, forget_file);
     }
     if (out) {
         va_start(args, format);
@@ -172,7 +179,7 @@ static void at_exit(void)
 {
     size_t dropped = 0;
 
-    if (owner && owner != getpid())
+    if (owner != getpid())
         return;
     cupti.flush(0);
     say("flush 0");
@@ -181,7 +188,9 @@ static void at_exit(void)
     if (cupti.dropped(NULL, 0, &dropped) == 0 && dropped)
         say("dropped %zu", dropped);
     if (out)
-        fflush(out);
+        fclose(out);
+    out = NULL;
+    owner = -1;
 }
 
 __attribute__((visibility("default"))) int InitializeInjection(void);

@@ -144,6 +144,35 @@ static void load_cupti(void)
     }
 }
 
+/* Children that inherit everything and touch no GPU, as a data loader's workers
+ * do.  They leave, by exit, when the rank is gone. */
+static void start_loaders(const struct train *t)
+{
+    int ends[2];
+    char c;
+
+    if (t->options.loaders == 0 || pipe(ends) < 0)
+        return;
+    for (int i = 0; i < t->options.loaders; i++) {
+        if (fork() != 0)
+            continue;
+        close(ends[1]);
+        while (read(ends[0], &c, 1) < 0 && errno == EINTR)
+            continue;
+        exit(0);
+    }
+    close(ends[0]);
+}
+
+static void leave(const struct train *t)
+{
+    fflush(stdout);
+    if (t->options.leave == LEAVE_EXIT_NOW)
+        _exit(0);
+    if (t->options.leave == LEAVE_ABORT)
+        abort();
+}
+
 static int run(struct train *t)
 {
     int64_t began;
@@ -161,6 +190,7 @@ static int run(struct train *t)
     if (t->options.nvtx)
         nvtx_open();
     make_streams(t);
+    start_loaders(t);
     say_start(t);
     began = monotonic();
     train_warm_up(t);
@@ -173,6 +203,7 @@ static int run(struct train *t)
     say_end(t);
     groups_free(t);
     net_leave(t->net, t->self.world);
+    leave(t);
     free(t->peers.names);
     free(t->peers.node_of);
     return 0;

@@ -56,7 +56,8 @@ struct fault {
 struct options {
     int steps, layers, buckets, microbatches, tp, pp, dp, ep, ranks_per_node, zero;
     int spawn, quiet, nvtx, ignore_term, timeout_s, reinit_every;
-    int bucket_mb, graph;
+    int bucket_mb, graphs, autograd_thread, loaders;
+    enum { LEAVE_RETURN, LEAVE_EXIT_NOW, LEAVE_ABORT } leave;
     uint64_t seed;
     double noise; /* relative */
     double pace;  /* 0: as fast as it goes */
@@ -146,6 +147,42 @@ int64_t group_run(struct group *g, const struct simnccl_op *ops, int count);
 int64_t group_collective(struct group *g, enum simnccl_func func, enum simnccl_dtype dtype,
                          uint64_t bytes);
 int64_t group_all_to_all(struct group *g, uint64_t bytes, int64_t extra);
+
+/* train_kernels.c */
+struct kernel {
+    const char *name;
+    uint32_t grid, block;
+    int ns;
+};
+struct kernel_list {
+    const struct kernel *kernels;
+    int count;
+};
+enum kernel_list_name {
+    ATTENTION_FORWARD,
+    MLP_FORWARD,
+    MLP_BACKWARD,
+    ATTENTION_BACKWARD,
+    ROUTER,
+    EXPERT_FORWARD,
+    EXPERT_BACKWARD,
+    EMBEDDING,
+    HEAD_FORWARD,
+    HEAD_BACKWARD,
+    GRADIENT_NORM,
+    OPTIMIZER
+};
+/* share: of the batch.  work: factor of grid and duration. */
+void kernel_launch(struct train *t, const struct kernel *k, double share, double work);
+void kernel_launch_list(struct train *t, enum kernel_list_name which, double share, double work);
+
+/* train_faults.c */
+int fault_is_mine(const struct train *t, const struct fault *f);
+/* Sum of the stalls of that kind that are due in this step. */
+int64_t fault_stalls(const struct train *t, enum fault_kind kind);
+double fault_on_kernel(const struct train *t, const char *name);
+void fault_set_factors(struct train *t);
+void fault_die_if_told(const struct train *t);
 
 /* train_step.c */
 void train_step(struct train *t);

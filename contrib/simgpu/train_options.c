@@ -35,6 +35,10 @@ static const char help[] =
     "  --pace X            virtual seconds a real second, 0: as fast as it goes (0)\n"
     "  --nvtx              push NVTX ranges: step, data, forward, backward, optimizer\n"
     "  --clock-offset nodeK:MS   that node's clock is MS ahead\n"
+    "  --graphs            launch the layers as CUDA graphs\n"
+    "  --autograd-thread   launch the backward pass from a second thread\n"
+    "  --loaders N         fork N data loaders that live as long as the rank\n"
+    "  --leave HOW         end by return (the default), _exit or abort\n"
     "  --reinit N          destroy and remake the communicators each N steps\n"
     "  --rendezvous FILE   where the ranks find each other (a name in TMPDIR)\n"
     "  --timeout S         how long to wait for the others (60)\n"
@@ -324,6 +328,10 @@ enum {
     OPT_NVTX,
     OPT_CLOCK_OFFSET,
     OPT_REINIT,
+    OPT_GRAPHS,
+    OPT_AUTOGRAD_THREAD,
+    OPT_LOADERS,
+    OPT_LEAVE,
     OPT_RENDEZVOUS,
     OPT_TIMEOUT,
     OPT_IGNORE_TERM,
@@ -351,6 +359,10 @@ static const struct option plain_options[] = {
     {"nvtx", no_argument, NULL, OPT_NVTX},
     {"clock-offset", required_argument, NULL, OPT_CLOCK_OFFSET},
     {"reinit", required_argument, NULL, OPT_REINIT},
+    {"graphs", no_argument, NULL, OPT_GRAPHS},
+    {"autograd-thread", no_argument, NULL, OPT_AUTOGRAD_THREAD},
+    {"loaders", required_argument, NULL, OPT_LOADERS},
+    {"leave", required_argument, NULL, OPT_LEAVE},
     {"rendezvous", required_argument, NULL, OPT_RENDEZVOUS},
     {"timeout", required_argument, NULL, OPT_TIMEOUT},
     {"ignore-term", no_argument, NULL, OPT_IGNORE_TERM},
@@ -411,6 +423,23 @@ static void take(struct options *o, int option, const char *name, const char *va
         break;
     case OPT_REINIT:
         o->reinit_every = (int)number(name, value, 1, INT_MAX);
+        break;
+    case OPT_GRAPHS:
+        o->graphs = 1;
+        break;
+    case OPT_AUTOGRAD_THREAD:
+        o->autograd_thread = 1;
+        break;
+    case OPT_LOADERS:
+        o->loaders = (int)number(name, value, 0, 64);
+        break;
+    case OPT_LEAVE:
+        if (strcmp(value, "_exit") == 0)
+            o->leave = LEAVE_EXIT_NOW;
+        else if (strcmp(value, "abort") == 0)
+            o->leave = LEAVE_ABORT;
+        else if (strcmp(value, "return") != 0)
+            usage("--leave: return, _exit or abort, not '%s'", value);
         break;
     case OPT_RENDEZVOUS:
         snprintf(o->rendezvous, sizeof(o->rendezvous), "%s", value);

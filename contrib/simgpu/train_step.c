@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One training step of one rank: kernels, collectives, stalls. */
-#include <fnmatch.h>
-#include <math.h>
-#include <signal.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,153 +10,6 @@
 #define MS 1000000
 #define ACTIVATION_BYTES (24ull << 20) /* of a whole batch */
 #define EXPERT_BYTES (8ull << 20)
-
-struct kernel {
-    const char *name;
-    uint32_t grid, block;
-    int ns;
-};
-
-#define EW "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_"
-#define GEMM "sm90_xmma_gemm_bf16bf16_bf16f32_f32_"
-
-/* A transformer block; the sums are about 1.1 ms forward and 2.2 ms backward. */
-static const struct kernel attention_forward[] = {
-    {"_ZN10layer_norm19ln_fwd_kernelI13__nv_bfloat16EEv", 1024, 128, 14000},
-    {GEMM "tn_n_tilesize128x256x64_qkv", 384, 384, 205000},
-    {EW "12rotary_funcE", 2048, 128, 16000},
-    {"_ZN5flash16flash_fwd_kernelI23Flash_fwd_kernel_traitsEEv", 512, 128, 230000},
-    {GEMM "tn_n_tilesize128x128x64_proj", 192, 384, 82000},
-};
-static const struct kernel mlp_forward[] = {
-    {EW "16dropout_add_bf16E", 2048, 256, 15000},
-    {"_ZN10layer_norm19ln_fwd_kernelI13__nv_bfloat16EEv", 1024, 128, 14000},
-    {GEMM "tn_n_tilesize128x256x64_fc1", 768, 384, 245000},
-    {EW "13gelu_fwd_bf16E", 4096, 256, 24000},
-    {GEMM "tn_n_tilesize128x256x64_fc2", 768, 384, 240000},
-    {EW "16dropout_add_bf16E", 2048, 256, 15000},
-};
-static const struct kernel mlp_backward[] = {
-    {EW "16dropout_bwd_bf16E", 2048, 256, 16000},
-    {GEMM "nt_n_tilesize128x256x64_fc2_dgrad", 768, 384, 250000},
-    {GEMM "nn_n_tilesize128x256x64_fc2_wgrad", 768, 384, 248000},
-    {EW "13gelu_bwd_bf16E", 4096, 256, 30000},
-    {GEMM "nt_n_tilesize128x256x64_fc1_dgrad", 768, 384, 252000},
-    {GEMM "nn_n_tilesize128x256x64_fc1_wgrad", 768, 384, 250000},
-    {"_ZN2at6native13reduce_kernelILi512ELi1ENS0_8ReduceOpIfEEEEvT1_", 256, 512, 12000},
-    {"_ZN10layer_norm19ln_bwd_kernelI13__nv_bfloat16EEv", 1024, 128, 28000},
-};
-static const struct kernel attention_backward[] = {
-    {GEMM "nt_n_tilesize128x128x64_proj_dgrad", 192, 384, 84000},
-    {GEMM "nn_n_tilesize128x128x64_proj_wgrad", 192, 384, 84000},
-    {"_ZN5flash19flash_bwd_dq_dk_dv_loop_seqk_parallel_kernelEv", 512, 256, 560000},
-    {EW "16rotary_bwd_bf16E", 2048, 128, 18000},
-    {GEMM "nt_n_tilesize128x256x64_qkv_dgrad", 384, 384, 210000},
-    {GEMM "nn_n_tilesize128x256x64_qkv_wgrad", 384, 384, 208000},
-    {"_ZN2at6native13reduce_kernelILi512ELi1ENS0_8ReduceOpIfEEEEvT1_", 128, 512, 10000},
-    {"_ZN10layer_norm19ln_bwd_kernelI13__nv_bfloat16EEv", 1024, 128, 28000},
-    {EW "11add_bf16_bwdE", 2048, 256, 12000},
-};
-static const struct kernel expert_forward[] = {
-    {"_ZN3moe13router_top_kIfEEv", 128, 256, 20000},
-    {"_ZN3moe12grouped_gemmI13__nv_bfloat16EEv_fc1", 640, 384, 300000},
-    {EW "13gelu_fwd_bf16E", 4096, 256, 24000},
-    {"_ZN3moe12grouped_gemmI13__nv_bfloat16EEv_fc2", 640, 384, 290000},
-};
-static const struct kernel expert_backward[] = {
-    {"_ZN3moe12grouped_gemmI13__nv_bfloat16EEv_fc2_grad", 640, 384, 560000},
-    {EW "13gelu_bwd_bf16E", 4096, 256, 30000},
-    {"_ZN3moe12grouped_gemmI13__nv_bfloat16EEv_fc1_grad", 640, 384, 580000},
-};
-static const struct kernel embedding_forward = {"_ZN2at6native22embedding_forward_kernelEv", 2048,
-                                                256, 40000};
-static const struct kernel head[] = {
-    {GEMM "tn_n_tilesize128x256x64_lm_head", 1536, 384, 900000},
-    {"_ZN2at6native28cunn_SoftMaxForwardSmemILi8EfEEv", 4096, 1024, 130000},
-    {"_ZN2at6native24nll_loss_forward_kernelEv", 32, 256, 9000},
-    {"_ZN2at6native25nll_loss_backward_kernelEv", 32, 256, 9000},
-    {"_ZN2at6native29cunn_SoftMaxBackwardSmemILi8EfEEv", 4096, 1024, 140000},
-    {GEMM "nt_n_tilesize128x256x64_lm_head_dgrad", 1536, 384, 920000},
-    {GEMM "nn_n_tilesize128x256x64_lm_head_wgrad", 1536, 384, 910000},
-};
-static const struct kernel optimizer[] = {
-    {"_ZN2at6native12_GLOBAL__N_125multi_tensor_apply_kernelINS1_L2NormFunctorEEEv", 320, 512,
-     180000},
-    {"_ZN2at6native12_GLOBAL__N_125multi_tensor_apply_kernelINS1_20FusedAdamMathFunctorEEEv", 320,
-     512, 260000},
-};
-
-#define COUNT(a) (int)(sizeof(a) / sizeof((a)[0]))
-
-static int mine(const struct train *t, const struct fault *f)
-{
-    if (!fault_active(f, t->step))
-        return 0;
-    if (f->rank == RANK_ROTATE)
-        return (t->step / (f->every ? f->every : 1)) % t->self.world == t->self.rank;
-    return f->rank == RANK_ALL || f->rank == t->self.rank;
-}
-
-/* Is a fault that comes every N-th step due, and how long is it this time? */
-static int64_t stall_ns(const struct train *t, const struct fault *f)
-{
-    int times;
-
-    if (!mine(t, f) || (f->every && (t->step - f->from + 1) % f->every != 0))
-        return 0;
-    if (!f->growing)
-        return f->ns;
-    times = (t->step - f->from) / (f->every ? f->every : 1);
-    return f->ns + f->ns * times / 2;
-}
-
-static int64_t sum_stalls(const struct train *t, enum fault_kind kind)
-{
-    int64_t ns = 0;
-
-    for (int i = 0; i < t->options.fault_count; i++)
-        if (t->options.faults[i].kind == kind)
-            ns += stall_ns(t, &t->options.faults[i]);
-    return ns;
-}
-
-static double kernel_fault(const struct train *t, const char *name)
-{
-    double factor = 1;
-
-    for (int i = 0; i < t->options.fault_count; i++) {
-        const struct fault *f = &t->options.faults[i];
-
-        if (f->kind == FAULT_SLOW_KERNEL && mine(t, f) && fnmatch(f->text, name, 0) == 0)
-            factor *= f->factor;
-    }
-    return factor;
-}
-
-static double warm_up_factor(int step)
-{
-    return step == 0 ? 1.3 : step == 1 ? 1.05 : 1.0;
-}
-
-static void launch(struct train *t, const struct kernel *k, double share, double work)
-{
-    uint64_t h =
-        mix(t->options.seed, (uint64_t)t->self.rank, (uint64_t)t->step << 20 | t->kernels++, 1);
-    double noise = 1 + t->options.noise * gaussian(h);
-    double ns = k->ns * share * work * t->silicon * t->step_slow * kernel_fault(t, k->name) *
-                warm_up_factor(t->step) * (noise > 0.2 ? noise : 0.2);
-    uint32_t grid[3] = {(uint32_t)ceil(k->grid * work), 1, 1}, block[3] = {k->block, 1, 1};
-
-    simcu_launch(t->compute, k->name, grid, block, (int64_t)ns);
-    t->total_kernels++;
-}
-
-static void launch_all(struct train *t, const struct kernel *k, int count, double share,
-                       double work)
-{
-    for (int i = 0; i < count; i++)
-        launch(t, &k[i], share, work);
-}
 
 /* A collective that the compute stream waits for on both sides. */
 static void before(struct train *t, struct group *g)
@@ -182,13 +33,12 @@ static void tensor_parallel_sum(struct train *t)
 }
 
 /* The hottest member's surplus of tokens makes the exchange longer for all. */
-static void expert_exchange(struct train *t, int layer)
+static void expert_exchange(struct train *t)
 {
     uint64_t bytes = EXPERT_BYTES / (uint64_t)t->options.microbatches;
     double surplus = t->moe_work > 1 ? t->moe_work - 1 : 0;
     int64_t extra = (int64_t)((double)bytes / 180.0 * surplus);
 
-    (void)layer;
     before(t, &t->ep);
     group_all_to_all(&t->ep, bytes, extra);
     after(t, &t->ep);
@@ -205,15 +55,15 @@ static double expert_load(const struct train *t, int layer)
 
 static void layer_forward(struct train *t, int layer, double share)
 {
-    launch_all(t, attention_forward, COUNT(attention_forward), share, t->work);
+    kernel_launch_list(t, ATTENTION_FORWARD, share, t->work);
     tensor_parallel_sum(t);
     if (t->options.ep > 1) {
-        launch(t, &expert_forward[0], share, t->work);
-        expert_exchange(t, layer);
-        launch_all(t, expert_forward + 1, COUNT(expert_forward) - 1, share, expert_load(t, layer));
-        expert_exchange(t, layer);
+        kernel_launch_list(t, ROUTER, share, t->work);
+        expert_exchange(t);
+        kernel_launch_list(t, EXPERT_FORWARD, share, expert_load(t, layer));
+        expert_exchange(t);
     } else {
-        launch_all(t, mlp_forward, COUNT(mlp_forward), share, t->work);
+        kernel_launch_list(t, MLP_FORWARD, share, t->work);
         tensor_parallel_sum(t);
     }
 }
@@ -221,14 +71,14 @@ static void layer_forward(struct train *t, int layer, double share)
 static void layer_backward(struct train *t, int layer, double share)
 {
     if (t->options.ep > 1) {
-        expert_exchange(t, layer);
-        launch_all(t, expert_backward, COUNT(expert_backward), share, expert_load(t, layer));
-        expert_exchange(t, layer);
+        expert_exchange(t);
+        kernel_launch_list(t, EXPERT_BACKWARD, share, expert_load(t, layer));
+        expert_exchange(t);
     } else {
-        launch_all(t, mlp_backward, COUNT(mlp_backward), share, t->work);
+        kernel_launch_list(t, MLP_BACKWARD, share, t->work);
         tensor_parallel_sum(t);
     }
-    launch_all(t, attention_backward, COUNT(attention_backward), share, t->work);
+    kernel_launch_list(t, ATTENTION_BACKWARD, share, t->work);
     tensor_parallel_sum(t);
 }
 
@@ -258,7 +108,7 @@ static void jit_kernels(struct train *t, double share)
 
         if (!name[i][0])
             snprintf(name[i], sizeof(name[i]), "triton_red_fused_native_layer_norm_%d_0d1d2d", i);
-        launch(t, &k, share, 1);
+        kernel_launch(t, &k, share, 1);
     }
 }
 
@@ -267,7 +117,7 @@ static void run_jit(struct train *t)
     for (int i = 0; i < t->options.fault_count; i++) {
         const struct fault *f = &t->options.faults[i];
 
-        for (int k = 0; f->kind == FAULT_JIT && mine(t, f) && k < f->step_count; k++)
+        for (int k = 0; f->kind == FAULT_JIT && fault_is_mine(t, f) && k < f->step_count; k++)
             if (f->steps[k] == t->step) {
                 simcu_overhead(4u << 16, f->ns);
                 t->jit_kernels++;
@@ -278,7 +128,7 @@ static void run_jit(struct train *t)
 /* The allocator empties its cache and asks again: the device is drained. */
 static void run_alloc_stall(struct train *t)
 {
-    int64_t ns = sum_stalls(t, FAULT_ALLOC_STALL);
+    int64_t ns = fault_stalls(t, FAULT_ALLOC_STALL);
 
     for (int i = 0; ns > 0 && i < 4; i++) {
         simcu_free(512u << 20, ns / 8);
@@ -298,7 +148,7 @@ static void forward(struct train *t, int microbatch)
 
     nvtx_push("forward");
     if (is_first_stage(t))
-        launch(t, &embedding_forward, share, t->work);
+        kernel_launch_list(t, EMBEDDING, share, t->work);
     if (microbatch == 0)
         run_jit(t);
     for (int l = 0; l < layers; l++) {
@@ -308,7 +158,7 @@ static void forward(struct train *t, int microbatch)
     }
     jit_kernels(t, share);
     if (is_last_stage(t))
-        launch_all(t, head, 3, share, t->work);
+        kernel_launch_list(t, HEAD_FORWARD, share, t->work);
     nvtx_pop();
 }
 
@@ -322,26 +172,70 @@ static void reduce_bucket(struct train *t)
 }
 
 /* Gradients are reduced bucket by bucket while the backward pass goes on. */
-static void backward(struct train *t, int last_microbatch)
+static void backward_here(struct train *t, int last_microbatch)
 {
     double share = share_of_batch(t);
     int layers = stage_layers(t), buckets = t->options.buckets, done = 0;
 
     nvtx_push("backward");
     if (is_last_stage(t))
-        launch_all(t, head + 3, COUNT(head) - 3, share, t->work);
+        kernel_launch_list(t, HEAD_BACKWARD, share, t->work);
     for (int l = layers - 1; l >= 0; l--) {
         layer_backward(t, l, share);
         if (!last_microbatch)
             continue;
         for (; done < buckets && (layers - l) * buckets >= (done + 1) * layers; done++) {
             if (done == buckets - 1)
-                simcu_host_advance(sum_stalls(t, FAULT_HOST_STALL));
+                simcu_host_advance(fault_stalls(t, FAULT_HOST_STALL));
             if (t->options.dp > 1)
                 reduce_bucket(t);
         }
     }
     nvtx_pop();
+}
+
+/* Frameworks run the backward pass on a thread of their own. */
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    struct train *work; /* NULL: nothing to do */
+    int last_microbatch, running;
+} autograd = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+static void *autograd_main(void *unused)
+{
+    pthread_mutex_lock(&autograd.lock);
+    for (;;) {
+        while (!autograd.work)
+            pthread_cond_wait(&autograd.changed, &autograd.lock);
+        backward_here(autograd.work, autograd.last_microbatch);
+        autograd.work = NULL;
+        pthread_cond_broadcast(&autograd.changed);
+    }
+    return unused;
+}
+
+static void backward(struct train *t, int last_microbatch)
+{
+    pthread_t thread;
+
+    if (!t->options.autograd_thread) {
+        backward_here(t, last_microbatch);
+        return;
+    }
+    pthread_mutex_lock(&autograd.lock);
+    if (!autograd.running && pthread_create(&thread, NULL, autograd_main, NULL) == 0) {
+        pthread_detach(thread);
+        autograd.running = 1;
+    }
+    autograd.last_microbatch = last_microbatch;
+    autograd.work = t;
+    pthread_cond_broadcast(&autograd.changed);
+    while (autograd.running && autograd.work)
+        pthread_cond_wait(&autograd.changed, &autograd.lock);
+    if (!autograd.running)
+        backward_here(t, last_microbatch);
+    pthread_mutex_unlock(&autograd.lock);
 }
 
 /*
@@ -404,7 +298,7 @@ static void load_data(struct train *t)
     uint64_t bytes = 3u << 20;
 
     nvtx_push("data");
-    simcu_host_advance(300000 + sum_stalls(t, FAULT_DATA_STALL));
+    simcu_host_advance(300000 + fault_stalls(t, FAULT_DATA_STALL));
     for (int i = 0; i < t->options.fault_count; i++) {
         const struct fault *f = &t->options.faults[i];
 
@@ -440,8 +334,8 @@ static void optimize(struct train *t)
     if (t->options.dp > 1)
         after(t, &t->dp);
     extra_allreduce(t);
-    for (int i = 0; i < 8; i++)
-        launch(t, &optimizer[i < 2 ? 0 : 1], 1, 1);
+    kernel_launch_list(t, GRADIENT_NORM, 1, 1);
+    kernel_launch_list(t, OPTIMIZER, 1, 1);
     if (t->options.zero && t->options.dp > 1)
         for (int i = 0; i < t->options.buckets; i++) {
             before(t, &t->dp);
@@ -455,7 +349,7 @@ static void optimize(struct train *t)
 /* The loss of all ranks, then the host looks at it: one synchronisation a step. */
 static void log_loss(struct train *t)
 {
-    simcu_host_advance(sum_stalls(t, FAULT_BARRIER_WORK));
+    simcu_host_advance(fault_stalls(t, FAULT_BARRIER_WORK));
     if (t->options.dp > 1) {
         before(t, &t->dp);
         group_collective(&t->dp, SIMNCCL_ALLREDUCE, SIMNCCL_FLOAT32, 4);
@@ -463,35 +357,6 @@ static void log_loss(struct train *t)
     }
     simcu_memcpy(t->compute, 2, 4, -1, 2000);
     simcu_synchronize(NULL);
-}
-
-static void set_factors(struct train *t)
-{
-    t->step_slow =
-        1 + 0.002 * gaussian(mix(t->options.seed, (uint64_t)t->self.rank, (uint64_t)t->step, 2));
-    t->work = t->moe_work = 1;
-    for (int i = 0; i < t->options.fault_count; i++) {
-        const struct fault *f = &t->options.faults[i];
-
-        if (f->kind == FAULT_SLOW_RANK && mine(t, f))
-            t->step_slow *= f->factor;
-        if (f->kind == FAULT_SLOW_STAGE && fault_active(f, t->step) && f->rank == t->pp_rank)
-            t->work *= f->factor;
-        if (f->kind == FAULT_IMBALANCE && mine(t, f))
-            t->work *= f->factor;
-        if (f->kind == FAULT_MOE_HOT && mine(t, f))
-            t->moe_work *= f->factor;
-    }
-}
-
-static void die_if_told(const struct train *t)
-{
-    for (int i = 0; i < t->options.fault_count; i++) {
-        const struct fault *f = &t->options.faults[i];
-
-        if (f->kind == FAULT_DIE && f->rank == t->self.rank && f->from == t->step)
-            raise(f->signal);
-    }
 }
 
 void train_warm_up(struct train *t)
@@ -508,8 +373,8 @@ void train_step(struct train *t)
 
     t->step_start = simcu_host_now();
     t->kernels = 0;
-    die_if_told(t);
-    set_factors(t);
+    fault_die_if_told(t);
+    fault_set_factors(t);
     snprintf(name, sizeof(name), "step %d", t->step);
     nvtx_push(name);
     if (t->step == 0) /* modules are loaded on first use */
