@@ -17,6 +17,7 @@
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -46,6 +47,8 @@ static pid_t owner;
 /* A child must not write what its parent has buffered. */
 static void forget_file(void)
 {
+    if (out)
+        __fpurge(out);
     out = NULL;
 }
 
