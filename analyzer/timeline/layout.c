@@ -135,6 +135,8 @@ size_t argus_timeline_row_bytes(enum argus_dataset dataset)
     return (unsigned)dataset < ARGUS_DS_COUNT ? tl_tables[dataset].row_bytes : 0;
 }
 
+#define READ_ATTEMPTS 18 /* half a millisecond at most */
+
 /*
  * HDF5 keeps its types in tables of its own, one set a process; making ours
  * once beside them is what keeps opening a file cheap.
@@ -232,6 +234,10 @@ hid_t tl_access(void)
     if (H5Pset_file_locking(fapl, 0, 1) < 0)
         goto error;
 #endif
+    /* A SWMR reader that meets a bad checksum tries again after 1, 2, 4 ... ns,
+     * by default a hundred times: on a damaged file, for ever. */
+    if (H5Pset_metadata_read_attempts(fapl, READ_ATTEMPTS) < 0)
+        goto error;
     if (H5Pget_mdc_config(fapl, &cache) >= 0) {
         cache.set_initial_size = 1;
         cache.initial_size = 256 * 1024;

@@ -65,6 +65,8 @@ int tl_error(argus_error_t *err, const char *path, const char *what);
 /* A new file at `path` (replacing one) with the properties of ours: root
  * links and attributes kept compact.  Caller closes; <0: error. */
 hid_t tl_create_file(const char *path);
+/* Takes the "being written" mark off the file on disk; HDF5 itself keeps it. */
+void tl_superblock_unmark(hid_t file);
 /* Dataset `which` with chunks of `chunk_rows`; `rows` fixed, or growing from 0 when `rows` is 0. */
 hid_t tl_create_dataset(hid_t file, enum argus_dataset which, uint64_t rows, uint32_t chunk_rows);
 /* "format", "version", "sealed", "end" beside info and counters. */

@@ -237,6 +237,7 @@ int argus_timeline_flush(argus_timeline_writer_t *w, argus_error_t *err)
     if (w->unflushed) {
         if (H5Fflush(w->file, H5F_SCOPE_LOCAL) < 0)
             return tl_error(err, w->open_path, "cannot flush");
+        tl_superblock_unmark(w->file);
         w->unflushed = 0;
         if (H5Fget_filesize(w->file, &size) >= 0)
             w->bytes = size;
@@ -290,6 +291,7 @@ static int start_file(argus_timeline_writer_t *w, argus_error_t *err)
     }
     if (H5Fstart_swmr_write(w->file) < 0)
         return tl_error(err, w->temp_path, "cannot start SWMR");
+    tl_superblock_unmark(w->file);
     for (int d = 0; d < ARGUS_DS_COUNT; d++) {
         w->sets[d].dset = H5Dopen2(w->file, tl_tables[d].name, H5P_DEFAULT);
         if (w->sets[d].dset < 0)
@@ -386,6 +388,6 @@ error:
 void argus_timeline_abandon(argus_timeline_writer_t *w)
 {
     if (w && tl_library(NULL) == 0 && tl_writer_write_all(w, NULL) == 0)
-        H5Fflush(w->file, H5F_SCOPE_LOCAL);
+        H5Fflush(w->file, H5F_SCOPE_LOCAL); /* closing takes the mark off */
     tl_writer_free(w);
 }
