@@ -51,6 +51,8 @@ argus_summary_t *argus_summary_create(const struct argus_summary_options *option
     s->agreed_offset = -1;
     s->next_try = 64;
     argus_lock_reset(&s->lock);
+    if (s->opt.use_marks == ARGUS_SUMMARY_MARKS_ONLY)
+        s->lock.mode = LOCK_MARKS;
     argus_keep_init(s);
     return s;
 }
@@ -311,6 +313,8 @@ out:
 /* No border for too long: the older half belongs to no step, and the pattern is looked for anew. */
 static int overflow(argus_summary_t *s, argus_error_t *err)
 {
+    if (s->opt.use_marks == ARGUS_SUMMARY_MARKS_ONLY)
+        return 0; /* a long step is a long step */
     argus_events_sort(&s->pending);
     if (s->lock.mode != LOCK_NONE) {
         s->relearnt = s->n_steps > 0;
