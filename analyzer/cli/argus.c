@@ -12,6 +12,7 @@ static const struct argus_command commands[] = {
     {"analyze", "decide from timelines what made a job slow", argus_cmd_analyze},
     {"report", "show a verdict to people, as text or HTML", argus_cmd_report},
     {"run", "run a command under argus without Slurm", argus_cmd_run},
+    {"import", "make timelines of torch.profiler or Nsight Systems traces", argus_cmd_import},
     {"annotate", "put a verdict that is on disk into accounting", argus_cmd_annotate},
     {"sweep", "finish and post what epilogs could not", argus_cmd_sweep},
     {"record", "the recorder of one node and step (started by the plugin and by run)",
