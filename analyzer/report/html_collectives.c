@@ -16,12 +16,14 @@
 
 static void work_table(struct html *h, const struct argus_view *view)
 {
-    static const char *const head[] = {"collective", "ranks", "of siblings' time, median"};
+    static const char *const head[] = {"collective", "communicator", "ranks",
+                                       "of siblings' time, median"};
 
-    html_table(h, "Figures", head, 3);
+    html_table(h, "Figures", head, 4);
     for (size_t r = 0; r < view->n_rows; r++) {
         html_row(h);
         html_cell(h, view->rows[r].label);
+        html_cell(h, h->m->groups[view->rows[r].group].name);
         html_cell_number(h, (double)view->rows[r].n_ranks);
         html_cell_number(h, view->rows[r].typical);
         html_row_end(h);
@@ -167,7 +169,7 @@ static void draw_matrix(struct html *h, const struct matrix *x, double high)
     struct picture p;
     char text[64];
 
-    picture_begin(&p, LABEL_WIDTH + side + 120, side + 60, 1);
+    picture_begin(&p, fmax(LABEL_WIDTH + side + 20, 480), side + 50, 1);
     for (size_t r = 0; r < x->n; r++) {
         snprintf(text, sizeof(text), "%.18s", h->m->nodes[x->node[r]]);
         picture_label(&p, LABEL_WIDTH - 6, 10 + cell * ((double)r + 0.5), -1, 10, INK, text);
@@ -215,7 +217,7 @@ static void pairs(struct html *h, const double *ratio)
                        .place = malloc(sizeof(int) * m->n_nodes),
                        .least = malloc(sizeof(float) * NODES * NODES)};
     double *least = malloc(sizeof(*least) * m->n_nodes), high = LEAST_HIGH;
-    int any = 0;
+    int any = h->v->kind == ARGUS_VERDICT_SLOW_LINK;
 
     if (!x.node || !x.place || !x.least || !least) {
         h->failed = 1;
@@ -224,8 +226,9 @@ static void pairs(struct html *h, const double *ratio)
     if (!node_ratios(m, ratio, least) || choose_nodes(m, least, &x) < 0 || x.n < 2)
         goto out;
     fill_matrix(m, ratio, &x);
+    /* A page of pale squares says nothing: only for a slow link, or where a pair stands out. */
     for (size_t i = 0; i < x.n * x.n; i++) {
-        any |= !isnan(x.least[i]);
+        any |= x.least[i] >= LEAST_HIGH;
         high = fmax(high, x.least[i]);
     }
     if (!any)

@@ -169,8 +169,8 @@ static void draw_class(struct html *h, const struct compared *c, int culprit)
                       10, FAINT, text);
     }
     argus_words_duration(c->w1, a, sizeof(a));
-    snprintf(text, sizeof(text), "W1 %s (%.0f %% of the peers' median)", a,
-             100 * c->w1 / c->peers_p50);
+    snprintf(text, sizeof(text), "W1 %s (%.*f %% of the peers' median)", a,
+             c->w1 < 0.1 * c->peers_p50 ? 1 : 0, 100 * c->w1 / c->peers_p50);
     picture_label(&p, 12, 12, 1, 12, INK, text);
     snprintf(b, sizeof(b), "rank %d", culprit);
     picture_box(&p, WIDTH - 150, 6, 12, 3, ALERT);

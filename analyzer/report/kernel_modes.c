@@ -120,7 +120,7 @@ static struct argus_kernel_modes *from_model(const struct argus_model *m, size_t
 {
     const struct argus_model_rank *r = &m->ranks[rank];
     struct argus_kernel_modes *list = r->n_classes ? calloc(r->n_classes, sizeof(*list)) : NULL;
-    int every = (m->n_windows - first_window) / ARGUS_KERNEL_MODES + 1;
+    int every = (r->n_windows - first_window) / ARGUS_KERNEL_MODES + 1;
 
     for (size_t c = 0; list && c < r->n_classes; c++) {
         const struct argus_rank_class *rc = &r->classes[c];
@@ -129,7 +129,7 @@ static struct argus_kernel_modes *from_model(const struct argus_model *m, size_t
         if (kc->kind != ARGUS_CLASS_COMPUTE ||
             name_class(&list[c], kc->name ? kc->name : "", kc->grid, kc->block) < 0)
             continue;
-        for (int w = first_window; w < m->n_windows; w++) {
+        for (int w = first_window; w < r->n_windows; w++) {
             struct argus_cluster_row row;
 
             if (!(rc->typical[w] > 0) || !(rc->count[w] > 0))

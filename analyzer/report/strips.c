@@ -69,15 +69,15 @@ static int label_length(const char *label, int room)
 static void row_label(struct argus_page *p, const struct argus_view_row *row,
                       enum argus_view_kind kind)
 {
-    int counted = row->n_ranks > 1 && kind != ARGUS_VIEW_WORK;
+    char count[24] = "";
 
+    if (row->n_ranks > 1 && kind != ARGUS_VIEW_WORK)
+        snprintf(count, sizeof(count), " (%zu)", row->n_ranks);
     argus_page_put(p, row->culprit ? "> " : "  ");
     if (row->culprit)
         argus_page_ink(p, ARGUS_INK_BOLD);
-    argus_page_printf(p, "%.*s", label_length(row->label, counted ? LABEL - 8 : LABEL - 1),
-                      row->label);
-    if (counted)
-        argus_page_printf(p, " (%zu)", row->n_ranks);
+    argus_page_printf(p, "%.*s%s", label_length(row->label, LABEL - 1 - (int)strlen(count)),
+                      row->label, count);
     argus_page_ink(p, ARGUS_INK_PLAIN);
     argus_page_tab(p, LABEL + 2);
 }

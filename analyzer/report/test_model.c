@@ -112,6 +112,7 @@ static void fill_classes(struct argus_model *m, enum test_case kind, struct test
         struct argus_model_rank *rank = &m->ranks[r];
 
         rank->n_classes = KERNELS;
+        rank->n_windows = m->n_windows;
         rank->classes = zeros(KERNELS, sizeof(*rank->classes));
         for (int c = 0; c < KERNELS; c++) {
             struct argus_rank_class *rc = &rank->classes[c];
@@ -121,7 +122,7 @@ static void fill_classes(struct argus_model *m, enum test_case kind, struct test
             rc->p99 = series(m->n_windows);
             rc->sum = series(m->n_windows);
             rc->count = series(m->n_windows);
-            rc->modes = series(m->n_windows);
+            rc->modes = zeros((size_t)m->n_windows, 1);
             for (int w = 0; w < m->n_windows; w++) {
                 double x = kernel_ns[c] * (1 + 0.01 * test_normal(random)) *
                            compute_factor(kind, m, (int)r, w * WINDOW);
@@ -161,12 +162,13 @@ static void fill_groups(struct argus_model *m, enum test_case kind, struct test_
             group->members[i] = g * dp + i;
         group->per_step = 4;
         group->bytes = 4.0 * (64 << 20);
-        group->matched = 1;
+        group->index = g;
         group->nodes = (dp + PER_NODE - 1) / PER_NODE;
         cc->group = g;
         cc->func = 1; /* all-reduce */
-        cc->blocking = 1;
-        cc->peer = -1;
+        cc->from = cc->to = -1;
+        cc->matched = 1;
+        cc->expects = (size_t)dp;
         cc->bytes = 64 << 20;
         cc->count = 4;
         cc->ranks = (size_t)dp;

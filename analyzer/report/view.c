@@ -209,33 +209,48 @@ static const char *node_name(const struct argus_model *m, int node)
     return node >= 0 && (size_t)node < m->n_nodes ? m->nodes[node] : "?";
 }
 
-/* Group of a rank that has no row of its own: by node, else by stage, else by blocks of nodes. */
-static int group_of(const struct argus_model *m, size_t rank, size_t groups, int by_stage)
+/* A group for every rank that has no row of its own: its node; else its stage, in blocks; else a block of ranks.
+ * Returns how many groups there are. */
+static size_t assign_groups(const struct argus_model *m, const char *own, size_t room,
+                            size_t *group, size_t *in_stage)
 {
-    const struct argus_model_rank *r = &m->ranks[rank];
+    size_t pp = m->topology.pp > 1 ? (size_t)m->topology.pp : 1, blocks, n = m->n_ranks;
 
-    if (m->n_nodes > 1 && m->n_nodes <= groups)
-        return r->node;
-    if (by_stage)
-        return r->pp;
-    if (m->n_nodes > groups)
-        return (int)((size_t)r->node * groups / m->n_nodes);
-    return (int)(rank * groups / m->n_ranks);
+    if (m->n_nodes > 1 && m->n_nodes <= room) {
+        for (size_t r = 0; r < n; r++)
+            group[r] = (size_t)m->ranks[r].node;
+        return m->n_nodes;
+    }
+    if (pp > room)
+        pp = 1;
+    blocks = room / pp;
+    memset(in_stage, 0, pp * 2 * sizeof(*in_stage));
+    for (size_t r = 0; r < n; r++)
+        in_stage[pp > 1 ? (size_t)m->ranks[r].pp % pp : 0] += !own[r];
+    for (size_t r = 0; r < n; r++) {
+        size_t stage = pp > 1 ? (size_t)m->ranks[r].pp % pp : 0, *seen = in_stage + pp + stage;
+
+        if (own[r])
+            continue;
+        group[r] = stage * blocks + *seen * blocks / in_stage[stage];
+        ++*seen;
+    }
+    return pp * blocks;
 }
 
 static void name_group(const struct argus_model *m, struct argus_view_row *row, const size_t *ranks,
-                       size_t n, size_t groups, int by_stage)
+                       size_t n, int by_node)
 {
     const struct argus_model_rank *first = &m->ranks[ranks[0]], *last = &m->ranks[ranks[n - 1]];
 
-    if (m->n_nodes > 1 && m->n_nodes <= groups)
+    if (by_node)
         snprintf(row->label, sizeof(row->label), "%.32s", node_name(m, first->node));
-    else if (by_stage)
-        snprintf(row->label, sizeof(row->label), "stage %d", first->pp);
+    else if (m->topology.pp > 1 && first->pp == last->pp)
+        snprintf(row->label, sizeof(row->label), "s%d: %d-%d", first->pp, first->rank, last->rank);
     else if (first->rank == last->rank)
         snprintf(row->label, sizeof(row->label), "rank %d", first->rank);
     else
-        snprintf(row->label, sizeof(row->label), "ranks %d-%d", first->rank, last->rank);
+        snprintf(row->label, sizeof(row->label), "%d-%d", first->rank, last->rank);
 }
 
 static void fill_row(struct argus_view_row *row, const float *cells, int columns,
@@ -273,11 +288,12 @@ static int make_rows(struct argus_view *view, const struct argus_model *m,
 {
     size_t n = m->n_ranks, widest = n > (size_t)view->n_columns ? n : (size_t)view->n_columns;
     double *scratch = malloc(sizeof(*scratch) * widest);
-    size_t *list = malloc(sizeof(*list) * n), groups = 0, n_groups;
+    size_t *list = malloc(sizeof(*list) * n), *group = malloc(sizeof(*group) * n);
+    size_t *in_stage = malloc(sizeof(*in_stage) * 2 * (max_rows + 1)), room = 0, n_groups = 0;
     char *own = calloc(n, 1);
-    int rc = -1, chosen, by_stage;
+    int rc = -1, chosen;
 
-    if (!scratch || !list || !own)
+    if (!scratch || !list || !group || !in_stage || !own)
         goto out;
     if (n <= max_rows) {
         memset(own, 1, n);
@@ -285,7 +301,8 @@ static int make_rows(struct argus_view *view, const struct argus_model *m,
         chosen = choose_own_rows(m, v, cells, view->n_columns, max_rows / 2, own);
         if (chosen < 0)
             goto out;
-        groups = max_rows - (size_t)chosen;
+        room = max_rows - (size_t)chosen;
+        n_groups = assign_groups(m, own, room, group, in_stage);
     }
     for (size_t r = 0; r < n; r++) {
         struct argus_view_row row = {.culprit = argus_view_is_culprit(m, v, r)};
@@ -293,28 +310,24 @@ static int make_rows(struct argus_view *view, const struct argus_model *m,
 
         if (!own[r])
             continue;
-        snprintf(row.label, sizeof(row.label), m->n_nodes > 1 ? "rank %d %.24s" : "rank %d",
-                 m->ranks[r].rank, node);
+        if (m->n_nodes > 1)
+            snprintf(row.label, sizeof(row.label), "rank %d %.24s", m->ranks[r].rank, node);
+        else
+            snprintf(row.label, sizeof(row.label), "rank %d", m->ranks[r].rank);
         if (add_row(view, &row) < 0)
             goto out;
         fill_row(&view->rows[view->n_rows - 1], cells, view->n_columns, &r, 1, scratch);
     }
-    by_stage = m->topology.pp > 1 && (size_t)m->topology.pp <= groups;
-    n_groups = groups;
-    if (m->n_nodes > 1 && m->n_nodes <= groups)
-        n_groups = m->n_nodes;
-    else if (by_stage)
-        n_groups = (size_t)m->topology.pp;
     for (size_t g = 0; g < n_groups; g++) {
         struct argus_view_row row = {.culprit = 0};
         size_t members = 0;
 
         for (size_t r = 0; r < n; r++)
-            if (!own[r] && group_of(m, r, groups, by_stage) == (int)g)
+            if (!own[r] && group[r] == g)
                 list[members++] = r;
         if (members == 0)
             continue;
-        name_group(m, &row, list, members, groups, by_stage);
+        name_group(m, &row, list, members, m->n_nodes > 1 && m->n_nodes <= room);
         if (add_row(view, &row) < 0)
             goto out;
         fill_row(&view->rows[view->n_rows - 1], cells, view->n_columns, list, members, scratch);
@@ -323,6 +336,8 @@ static int make_rows(struct argus_view *view, const struct argus_model *m,
 out:
     free(scratch);
     free(list);
+    free(group);
+    free(in_stage);
     free(own);
     return rc;
 }

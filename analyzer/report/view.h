@@ -2,8 +2,8 @@
 /*
  * Parts of the model at the size of a picture: steps binned to columns, ranks
  * gathered to rows.  Culprits and outliers keep rows of their own; the rest
- * is gathered by node, by pipeline stage or by blocks of nodes, so that 8 and
- * 10,240 ranks fit the same space.
+ * is gathered by node, by blocks of a pipeline stage or by blocks of ranks, so
+ * that 8 and 10,240 ranks fit the same space.
  */
 #ifndef ARGUS_REPORT_VIEW_H
 #define ARGUS_REPORT_VIEW_H
@@ -23,6 +23,7 @@ struct argus_view_row {
     char label[48];
     int culprit;    /* named by the verdict */
     size_t n_ranks; /* gathered in it */
+    int group;      /* of a WORK row: index of its group */
     float *value;   /* [n_columns]; NAN: no data */
     double typical; /* median over columns */
 };

@@ -11,6 +11,8 @@
 #include "analyzer/report/words.h"
 #include "analyzer/stats/stats.h"
 
+#define SHORT_NAME 8 /* letters of a group's name that a label has room for */
+
 const char *argus_view_func_name(int func)
 {
     static const char *const names[ARGUS_FUNC_COUNT] = {
@@ -62,14 +64,25 @@ static double expected_work(const struct argus_model *m, size_t c, const double 
     return best;
 }
 
+/* "dp_0 all-reduce 64 MiB"; a long name gives way to the kind of the group and its number among them. */
 static void label_row(const struct argus_model *m, const struct argus_comm_class *cc,
                       struct argus_view_row *row)
 {
     const struct argus_group *g = &m->groups[cc->group];
     double mib = (double)cc->bytes / (1 << 20);
+    char name[24];
 
-    snprintf(row->label, sizeof(row->label), mib >= 0.1 ? "%.16s %s %.*f MiB" : "%.16s %s",
-             g->name ? g->name : "group", argus_view_func_name(cc->func), mib >= 10 ? 0 : 1, mib);
+    if (g->name && g->name[0] && strlen(g->name) <= SHORT_NAME)
+        snprintf(name, sizeof(name), "%s", g->name);
+    else
+        snprintf(name, sizeof(name), "%.8s_%d", argus_group_kind_name(g->kind), g->index);
+    if (cc->from >= 0 && cc->to >= 0)
+        snprintf(row->label, sizeof(row->label), "%s %s %d>%d", name,
+                 argus_view_func_name(cc->func), cc->from, cc->to);
+    else
+        snprintf(row->label, sizeof(row->label), mib >= 0.1 ? "%s %s %.*f MiB" : "%s %s", name,
+                 argus_view_func_name(cc->func), mib >= 10 ? 0 : 1, mib);
+    row->group = cc->group;
     row->n_ranks = g->size;
 }
 
@@ -88,7 +101,7 @@ static void typical_work(const struct argus_model *m, int columns, int bin, floa
         const struct argus_comm_class *cc = &m->comm_classes[c];
 
         typical[c] = NAN;
-        if (!cc->work || cc->group < 0 || (size_t)cc->group >= m->n_groups)
+        if (!cc->work || !cc->matched || cc->group < 0 || (size_t)cc->group >= m->n_groups)
             continue;
         for (int i = 0; i < columns; i++)
             cells[c * (size_t)columns + (size_t)i] = bin_median(m, cc->work, i * bin, bin, scratch);
