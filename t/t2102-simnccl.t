@@ -124,6 +124,19 @@ test_expect_success 'proxy steps show the slow edge as SendWait of its sender' '
     test $(waits links.1) -gt $((3 * $(waits links.2)))
 '
 
+test_expect_success 'NVTX: a range a call with the payload of its release' '
+    nvtx() { NVTX_INJECTION64_PATH=$sim/simprobe.so probe n $1 none; } &&
+    nvtx 2.21 &&
+    test $(grep -c "^range NCCL ncclAllReduce schema 1000005 bytes 16: 3000000 0" n.0) = 16 &&
+    test $(grep -c "^range NCCL ncclBroadcast schema 1000006 bytes 16: 4000000 0" n.0) = 2 &&
+    test $(grep -c "^end NCCL$" n.0) = 22 &&
+    grep "^end NCCL with 1 schema 1000000: [0-9a-f]* 2 0" n.0 &&
+    nvtx 2.28 &&
+    id=$(sed -n "s/^end NCCL with 1 schema 1000000: \([0-9a-f]*\) .*/\1/p" n.0) &&
+    test $(grep -c "^range NCCL ncclAllReduce schema 1000005 bytes 24: $id 3000000 0" n.0) = 16 &&
+    NCCL_NVTX_DISABLE=1 nvtx 2.28 && ! grep "^range" n.0
+'
+
 test_expect_success 'quirks change what the plugin sees, not the run' '
     for quirk in nccl-foreign-pid nccl-stop-null nccl-double-stop nccl-missing-stop \
         nccl-unknown-type nccl-late-state; do

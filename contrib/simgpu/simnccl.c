@@ -44,6 +44,7 @@ struct simnccl_comm *simnccl_comm_init(const struct simnccl_comm_config *config)
     comm->config = *config;
     comm->reporter.config = &comm->config;
     simnccl_plugin_open(&comm->reporter);
+    simnccl_nvtx_init_rank(&comm->config);
     return comm;
 }
 
@@ -97,6 +98,17 @@ static void kernel_shape(const struct simnccl_op *op, uint32_t grid[3], uint32_t
     block[1] = block[2] = 1;
 }
 
+/* A call alone has its launch inside its range; calls of a group are over when
+ * the group's kernel is launched. */
+static void ranges(struct simnccl_comm *comm, const struct simnccl_op *ops, int count)
+{
+    for (int i = 0; i < count; i++) {
+        simnccl_nvtx_push(&comm->config, &ops[i]);
+        if (count > 1)
+            simnccl_nvtx_pop();
+    }
+}
+
 int64_t simnccl_run(struct simnccl_comm *comm, const struct simnccl_op *ops, int count)
 {
     struct simnccl_timing timing = {0};
@@ -104,6 +116,7 @@ int64_t simnccl_run(struct simnccl_comm *comm, const struct simnccl_op *ops, int
     uint32_t grid[3], block[3];
 
     simcu_host_advance(CALL_NS * count);
+    ranges(comm, ops, count);
     simnccl_report_calls(&comm->reporter, ops, count, &group_api);
     simnccl_report_launch(&comm->reporter, group_api, &launch);
     timing.start = simcu_launch_begin(comm->config.stream);
@@ -113,5 +126,7 @@ int64_t simnccl_run(struct simnccl_comm *comm, const struct simnccl_op *ops, int
     simcu_launch_end(comm->config.stream, kernel_name(&ops[0]), grid, block, timing.start,
                      timing.end);
     simnccl_report_tasks(&comm->reporter, ops, count, group_api, &timing);
+    if (count == 1)
+        simnccl_nvtx_pop();
     return timing.end;
 }

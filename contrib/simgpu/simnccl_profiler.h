@@ -95,7 +95,12 @@ void simnccl_event_stop(void *handle);
 void simnccl_event_state(void *handle, int state, uint64_t bytes, int steps);
 int simnccl_event_wanted(int types);
 
-/* The release that is played: 224 ... 230. */
+/* NVTX ranges of calls (simnccl_nvtx.c). */
+void simnccl_nvtx_init_rank(const struct simnccl_comm_config *c);
+void simnccl_nvtx_push(const struct simnccl_comm_config *c, const struct simnccl_op *op);
+void simnccl_nvtx_pop(void);
+
+/* The release that is played: 218 ... 230. */
 int simnccl_release(void);
 
 #endif /* SIMNCCL_PROFILER_H */

@@ -7,6 +7,7 @@
  *   record <kind> <start> <end> <stream> <correlation> <grid> <bytes or code> <name>
  *   buffer <lane's thread> <valid bytes>      dropped <n>      enable <kind> <result>
  *   nccl <version> init|start|stop|state|finalize ...          push <name>      pop
+ *   range <domain> <name> [schema <id> bytes <n>: <words>]     end <domain> [...]
  *
  * SIMPROBE_CUPTI: the library (libcupti.so.13).  SIMPROBE_KINDS: numbers with commas.
  * SIMPROBE_MASK: NCCL's event mask.  SIMPROBE_MALLOC: cudaMalloc and cudaFree, too.
@@ -233,9 +234,61 @@ static int on_pop(void)
     return 0;
 }
 
+static void *on_domain(const char *name)
+{
+    return strdup(name);
+}
+
+static void *on_string(void *domain, const char *text_of)
+{
+    (void)domain;
+    return strdup(text_of);
+}
+
+/* Event attributes by offset: payload type 16, count 20, payload 24, message 40 */
+static int on_push_ex(void *domain, const uint8_t *a)
+{
+    const uint8_t *payload, *data;
+
+    if (u32(a, 16) != 0xDFBD0009) {
+        say("range %s %s", (const char *)domain, text(a, 40));
+        return 0;
+    }
+    memcpy(&payload, a + 24, sizeof(payload));
+    memcpy(&data, payload + 16, sizeof(data));
+    say("range %s %s schema %llx bytes %llu: %llx %llx %d", (const char *)domain, text(a, 40),
+        u64(payload, 0), u64(payload, 8), u64(data, 0), u64(data, 8),
+        u64(payload, 8) > 16 ? (int)u32(data, 16) : -1);
+    return 0;
+}
+
+static int on_domain_pop(void *domain)
+{
+    say("end %s", (const char *)domain);
+    return 0;
+}
+
+static int on_pop_payload(void *domain, const uint8_t *payload, size_t count)
+{
+    const uint8_t *data;
+
+    memcpy(&data, payload + 16, sizeof(data));
+    say("end %s with %zu schema %llx: %llx %d %d", (const char *)domain, count, u64(payload, 0),
+        u64(data, 0), (int)u32(data, 8), (int)u32(data, 12));
+    return 0;
+}
+
 struct callbacks_table {
     size_t size;
     int (*functions)(uint32_t module, void ****table, uint32_t *size);
+};
+struct extension {
+    uint16_t version, size, module, compatible;
+    size_t segments;
+    struct {
+        size_t id, slots;
+        intptr_t *functions;
+    } * segment;
 };
 
 __attribute__((visibility("default"))) int
@@ -248,8 +301,23 @@ int InitializeInjectionNvtx2(const void *(*export_table)(uint32_t))
 
     if (!callbacks || !callbacks->functions(1, &table, &size))
         return 0;
-    *(int (**)(const char *))table[9] = on_push;
-    *(int (**)(void))table[11] = on_pop;
+    *table[9] = (void *)on_push;
+    *table[11] = (void *)on_pop;
+    if (!callbacks->functions(5, &table, &size))
+        return 0;
+    *table[4] = (void *)on_push_ex;
+    *table[5] = (void *)on_domain_pop;
+    *table[10] = (void *)on_string;
+    *table[12] = (void *)on_domain;
+    return 1;
+}
+
+__attribute__((visibility("default"))) int InitializeInjectionNvtxExtension(struct extension *e);
+int InitializeInjectionNvtxExtension(struct extension *e)
+{
+    if (e->version != 3 || e->module != 2 || e->size != 40)
+        return 0;
+    e->segment[0].functions[4] = (intptr_t)on_pop_payload;
     return 1;
 }
 

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -233,6 +234,7 @@ static int spawn(int n)
             return 1;
         }
         if (pid == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
             snprintf(text, sizeof(text), "%d", i);
             setenv("RANK", text, 1);
             return -1;

@@ -92,10 +92,13 @@ static int is_last_stage(const struct train *t)
     return t->pp_rank == t->options.pp - 1;
 }
 
+/* Stages are balanced: the head stands for one layer of the last one. */
 static int stage_layers(const struct train *t)
 {
     int n = t->options.layers / t->options.pp;
 
+    if (t->options.pp > 1 && is_last_stage(t) && n > 1)
+        n--;
     return n > 0 ? n : 1;
 }
 
