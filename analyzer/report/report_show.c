@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prints a report of a constructed job: report_show CASE RANKS STEPS STAGES [--ascii|--html FILE]. */
+/* Prints a report of a constructed job: report_show CASE RANKS STEPS STAGES [--ascii|--html FILE|--json FILE]. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +7,7 @@
 #include "analyzer/report/report.h"
 #include "analyzer/report/test_model.h"
 #include "analyzer/verdict/build.h"
+#include "analyzer/verdict/json.h"
 
 int main(int argc, char **argv)
 {
@@ -16,7 +17,8 @@ int main(int argc, char **argv)
     struct argus_verdict *v;
 
     if (kind < 0 || atoi(argv[2]) < 1 || atoi(argv[3]) < 4 || atoi(argv[4]) < 1) {
-        fprintf(stderr, "usage: report_show CASE RANKS STEPS STAGES [--ascii|--html FILE]\n");
+        fprintf(stderr,
+                "usage: report_show CASE RANKS STEPS STAGES [--ascii|--html FILE|--json FILE]\n");
         return 2;
     }
     m = test_model_create((enum test_case)kind, atoi(argv[2]), atoi(argv[3]), atoi(argv[4]));
@@ -26,6 +28,12 @@ int main(int argc, char **argv)
         argus_error_t err;
 
         rc = argus_report_html(argv[6], v, m, &err) < 0;
+        if (rc)
+            fprintf(stderr, "report_show: %s\n", err.text);
+    } else if (argc > 6 && !strcmp(argv[5], "--json")) {
+        argus_error_t err;
+
+        rc = argus_verdict_write(v, argv[6], &err) < 0;
         if (rc)
             fprintf(stderr, "report_show: %s\n", err.text);
     } else {

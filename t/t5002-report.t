@@ -1,0 +1,108 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+
+test_description='argus report on the terminal'
+
+. /usr/share/sharness/sharness.sh
+
+argus=$ARGUS_BUILDDIR/argus
+show=$ARGUS_BUILDDIR/report_show
+utf8=$(locale -a 2>/dev/null | grep -i -m1 'utf-\?8')
+LC_ALL=C
+export LC_ALL
+unset NO_COLOR
+
+# A job whose timelines are gone: the verdict is all there is.
+test_expect_success 'a verdict without timelines is shown, the loss is told' '
+    mkdir -p job/step-0 &&
+    "$show" straggler 16 90 2 --json job/verdict.json &&
+    "$show" stall 16 90 2 --json job/step-0/verdict.json &&
+    "$argus" report job >out 2>err &&
+    grep -q "compute-straggler (critical)" out &&
+    grep -q "rank 10 on n02, GPU 2" out &&
+    grep -q "SIMULATED GPU" out &&
+    grep -q "^argus report: no pictures: job/step-0" err
+'
+
+test_expect_success 'lines fit 80 columns; not UTF-8, not a terminal: plain text' '
+    test "$(wc -L <out)" -le 80 &&
+    ! LC_ALL=C grep -q "[^ -~]" out
+'
+
+test -n "$utf8" && test_set_prereq UTF8
+test_expect_success UTF8 'a UTF-8 locale gets UTF-8, --ascii does not' '
+    LC_ALL=$utf8 "$argus" report job >out.utf8 2>/dev/null &&
+    LC_ALL=C grep -q "[^ -~]" out.utf8 &&
+    LC_ALL=$utf8 "$argus" report --ascii job >out.ascii 2>/dev/null &&
+    ! LC_ALL=C grep -q "[^ -~]" out.ascii
+'
+
+test_expect_success 'colours: --color=always has them, auto on a pipe and never have not' '
+    esc=$(printf "\033") &&
+    "$argus" report --color=always job 2>/dev/null | grep -q "$esc" &&
+    ! "$argus" report --color=never job 2>/dev/null | grep -q "$esc" &&
+    ! "$argus" report --color=auto job 2>/dev/null | grep -q "$esc"
+'
+
+if command -v script >/dev/null 2>&1; then
+    test_set_prereq SCRIPT
+fi
+test_expect_success SCRIPT 'colours on a terminal, unless NO_COLOR is set or the terminal is dumb' '
+    esc=$(printf "\033\\[") &&
+    TERM=xterm script -qec "\"$argus\" report job" /dev/null | grep -q "$esc" &&
+    ! NO_COLOR=1 TERM=xterm script -qec "\"$argus\" report job" /dev/null | grep -q "$esc" &&
+    ! TERM=dumb script -qec "\"$argus\" report job" /dev/null | grep -q "$esc"
+'
+
+test_expect_success '--step shows that step' '
+    "$argus" report --step 0 job 2>/dev/null >out &&
+    grep -q "host-stall (info)" out
+'
+
+test_expect_success 'a step that is not there is named' '
+    test_expect_code 1 "$argus" report --step 7 job 2>err &&
+    grep -q "job/step-7/verdict.json: no verdict yet" err
+'
+
+test_expect_success 'a step cannot lead elsewhere' '
+    test_expect_code 2 "$argus" report --step ../../x job 2>err &&
+    grep -q "no step of a job" err
+'
+
+test_expect_success 'no verdict yet: says what makes one' '
+    mkdir -p new/step-0 && : >new/job.json &&
+    test_expect_code 1 "$argus" report new 2>err &&
+    grep -q "argus analyze new" err
+'
+
+test_expect_success 'missing directory, broken and foreign verdict: one line each' '
+    test_expect_code 1 "$argus" report nowhere 2>err && test "$(wc -l <err)" = 1 &&
+    mkdir -p torn && head -c 200 job/verdict.json >torn/verdict.json &&
+    test_expect_code 1 "$argus" report torn 2>err && test "$(wc -l <err)" = 1 &&
+    grep -q "torn/verdict.json" err &&
+    mkdir -p foreign && echo "{\"schema\":\"other/1\"}" >foreign/verdict.json &&
+    test_expect_code 1 "$argus" report foreign 2>err && grep -q schema err
+'
+
+test_expect_success 'a full disk is an error' '
+    test_expect_code 1 "$argus" report job >/dev/full 2>err &&
+    grep -q "standard output" err
+'
+
+test_expect_success 'wrong use: exit 2' '
+    test_expect_code 2 "$argus" report 2>err && grep -q Usage err &&
+    test_expect_code 2 "$argus" report --frobnicate job 2>err &&
+    test_expect_code 2 "$argus" report --color=pink job 2>err && grep -q "pink" err &&
+    test_expect_code 2 "$argus" report a b 2>err
+'
+
+test_expect_success '--html writes the page and nothing else' '
+    "$argus" report --html page.html job >out 2>/dev/null &&
+    test_must_be_empty out &&
+    grep -q "compute-straggler" page.html &&
+    test_expect_code 1 "$argus" report --html no/such/dir.html job 2>err &&
+    grep -q "no/such/dir.html" err &&
+    test "$(ls *.tmp 2>/dev/null | wc -l)" = 0
+'
+
+test_done
