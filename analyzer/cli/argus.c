@@ -11,6 +11,7 @@
 static const struct argus_command commands[] = {
     {"analyze", "decide from timelines what made a job slow", argus_cmd_analyze},
     {"report", "show a verdict to people, as text or HTML", argus_cmd_report},
+    {"top", "follow a running job", argus_cmd_top},
     {"run", "run a command under argus without Slurm", argus_cmd_run},
     {"import", "make timelines of torch.profiler or Nsight Systems traces", argus_cmd_import},
     {"annotate", "put a verdict that is on disk into accounting", argus_cmd_annotate},

@@ -258,20 +258,28 @@ static void follow(struct follower *f)
 
 /* ---- what they say --------------------------------------------------------- */
 
-/* Compute of a rank against the median of those that run as many kernels, itself included. */
+/* Median compute of the ranks that run as many kernels.  Most ranks run alike: the last answer is kept. */
+struct peers {
+    double kernels, median;
+    size_t n;
+};
+
 static void compare_compute(const argus_live_t *l, const struct follower *f,
-                            struct argus_live_rank *r, double *scratch)
+                            struct argus_live_rank *r, struct peers *peers, double *scratch)
 {
-    size_t n = 0;
+    if (peers->n == 0 || f->kernels != peers->kernels) {
+        peers->n = 0;
+        for (size_t i = 0; i < l->n; i++) {
+            const struct follower *other = l->followers[i];
 
-    for (size_t i = 0; i < l->n; i++) {
-        const struct follower *other = l->followers[i];
-
-        if (other->n && fabs(other->kernels - f->kernels) <= ALIKE * f->kernels)
-            scratch[n++] = other->compute;
+            if (other->n && fabs(other->kernels - f->kernels) <= ALIKE * f->kernels)
+                scratch[peers->n++] = other->compute;
+        }
+        peers->kernels = f->kernels;
+        peers->median = argus_median_inplace(scratch, peers->n);
     }
-    r->comparable = (int)n;
-    r->compute_ratio = n >= 2 ? f->compute / argus_median_inplace(scratch, n) : NAN;
+    r->comparable = (int)peers->n;
+    r->compute_ratio = peers->n >= 2 ? f->compute / peers->median : NAN;
 }
 
 static double badness(const struct argus_live_rank *r, const struct argus_live_view *v)
@@ -372,6 +380,7 @@ static int make_view(argus_live_t *l, argus_error_t *err)
     struct argus_live_view *v = &l->view;
     double *scratch = malloc(sizeof(*scratch) * (l->n + 1) * 3);
     double *last = scratch ? scratch + l->n + 1 : NULL, *typical = last ? last + l->n + 1 : NULL;
+    struct peers peers = {0};
     size_t n = 0;
     int steps = WINDOW;
 
@@ -415,7 +424,7 @@ static int make_view(argus_live_t *l, argus_error_t *err)
             continue;
         steps = f->n < steps ? f->n : steps;
         v->last_step = r->last_step > v->last_step ? r->last_step : v->last_step;
-        compare_compute(l, f, r, scratch);
+        compare_compute(l, f, r, &peers, scratch);
         r->wait_share = f->exposed / f->duration;
         r->idle_share = f->idle / f->duration;
         last[n] = (double)get_duration(&f->rows[f->n - 1]);

@@ -1,0 +1,81 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+
+test_description='argus top: open timelines of a running job'
+
+. /usr/share/sharness/sharness.sh
+
+argus=$ARGUS_BUILDDIR/argus
+make=$ARGUS_BUILDDIR/live_make
+python=${ARGUS_PYTHON:-python3}
+LC_ALL=C
+export LC_ALL
+
+"$python" -c 'import json' 2>/dev/null && test_set_prereq PYTHON
+
+test_expect_success 'a running job: step, step time, the slow rank first' '
+    mkdir -p job/step-0 && "$make" job/step-0 16 40 5 0 &&
+    ls job/step-0/rank-00005.h5.open &&
+    "$argus" top --once job >out &&
+    grep -q "^job 4711  step 39  50.0 ms (median 50.0 ms)  ranks 16 of 16  SIMULATED GPU" out &&
+    grep -q "^suspicion: compute-straggler, rank 5 on n01: .*1.30x" out &&
+    sed -n 5p out | grep -q "^     5 n01 .* 1.30x"
+'
+
+test_expect_success 'a healthy job: no suspicion' '
+    mkdir ok && "$make" ok 16 40 -1 0 &&
+    "$argus" top --once ok | grep -q "^suspicion: none"
+'
+
+test_expect_success 'too few steps, too few ranks: no suspicion' '
+    mkdir few && "$make" few 16 8 5 0 &&
+    "$argus" top --once few | grep -q "^suspicion: none" &&
+    mkdir pair && "$make" pair 2 40 1 0 &&
+    "$argus" top --once pair | grep -q "^suspicion: none"
+'
+
+test_expect_success 'a job that has ended is shown as such' '
+    mkdir done && "$make" done 4 40 -1 1 &&
+    "$argus" top --once done >out && grep -q "ended 4" out
+'
+
+test_expect_success PYTHON '--once --json for scripts' '
+    "$argus" top --once --json job >out.json &&
+    "$python" - <<-PY
+	import json
+	top = json.load(open("out.json"))
+	assert top["schema"] == "argus-top/1" and top["simulated"] is True
+	assert top["suspicion"]["rank"] == 5 and top["suspicion"]["verdict"] == "compute-straggler"
+	assert top["ranks"][0]["rank"] == 5 and abs(top["ranks"][0]["compute_ratio"] - 1.3) < 0.03
+	assert top["last_step"] == 39 and top["ranks_seen"] == 16
+	PY
+'
+
+test_expect_success 'a torn file among them is left out, not fatal' '
+    head -c 3000 job/step-0/rank-00003.h5.open >torn && cp torn job/step-0/rank-00003.h5.open &&
+    "$argus" top --once job >out && grep -q "ranks 15 of 16" out
+'
+
+test_expect_success '1,024 ranks are read in one look' '
+    mkdir big && "$make" big 1024 50 700 0 &&
+    begin=$(date +%s%N) && "$argus" top --once big >out && end=$(date +%s%N) &&
+    echo "$(( (end - begin) / 1000000 )) ms" && grep -q "rank 700 on n88" out &&
+    test $(( (end - begin) / 1000000 )) -lt ${ARGUS_TOP_LIMIT_MS:-15000} &&
+    rm -r big
+'
+
+command -v script >/dev/null 2>&1 && test_set_prereq SCRIPT
+test_expect_success SCRIPT 'on a terminal it draws, and q leaves' '
+    (sleep 2; printf q) | TERM=xterm timeout 20 script -qec "\"$argus\" top -d 0.5 ok" typescript >/dev/null &&
+    grep -q "suspicion: none" typescript
+'
+
+test_expect_success 'wrong use and missing things' '
+    test_expect_code 2 "$argus" top ok 2>err && grep -q "use --once" err &&
+    test_expect_code 2 "$argus" top --json ok 2>err &&
+    test_expect_code 2 "$argus" top --once --delay=x ok 2>err && grep -q delay err &&
+    test_expect_code 1 "$argus" top --once nowhere 2>err && grep -q nowhere err &&
+    mkdir empty && test_expect_code 1 "$argus" top --once empty 2>err && grep -q empty err
+'
+
+test_done
