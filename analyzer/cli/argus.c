@@ -14,6 +14,7 @@ static const struct argus_command commands[] = {
     {"top", "follow a running job", argus_cmd_top},
     {"run", "run a command under argus without Slurm", argus_cmd_run},
     {"import", "make timelines of torch.profiler or Nsight Systems traces", argus_cmd_import},
+    {"export", "write a job for Perfetto or Prometheus", argus_cmd_export},
     {"annotate", "put a verdict that is on disk into accounting", argus_cmd_annotate},
     {"sweep", "finish and post what epilogs could not", argus_cmd_sweep},
     {"record", "the recorder of one node and step (started by the plugin and by run)",
