@@ -148,21 +148,21 @@ static void add_verdict(struct exporter *x, const struct argus_verdict *v)
 {
     const char *job = v->job.id ? v->job.id : "", *step = v->job.step ? v->job.step : "";
 
-    add(x, JOB_INFO, 1, "job", job, "step", step, "simulated", v->job.simulated ? "true" : "false",
-        NULL);
-    add(x, JOB_VERDICT, 1, "job", job, "step", step, "verdict", argus_verdict_kind_name(v->kind),
+    add(x, JOB_INFO, 1, "job_id", job, "step", step, "simulated",
+        v->job.simulated ? "true" : "false", NULL);
+    add(x, JOB_VERDICT, 1, "job_id", job, "step", step, "verdict", argus_verdict_kind_name(v->kind),
         "severity", argus_severity_name(v->severity), NULL);
-    add(x, JOB_SLOWDOWN, v->slowdown, "job", job, "step", step, NULL);
-    add(x, JOB_CONFIDENCE, v->confidence, "job", job, "step", step, NULL);
-    add(x, JOB_LOST, v->gpu_hours * 3600, "job", job, "step", step, NULL);
-    add(x, JOB_RANKS, v->job.ranks, "job", job, "step", step, NULL);
-    add(x, JOB_NODES, v->job.nodes, "job", job, "step", step, NULL);
-    add(x, JOB_STEPS, v->job.steps, "job", job, "step", step, NULL);
-    add(x, JOB_STEP_DURATION, v->job.step_ms_p50 / 1e3, "job", job, "step", step, NULL);
-    add(x, JOB_FINDINGS, (double)v->n_findings, "job", job, "step", step, NULL);
-    add(x, JOB_MISSING, (double)v->data_quality.n_ranks_missing, "job", job, "step", step, NULL);
-    add(x, JOB_DROPPED, (double)v->data_quality.dropped, "job", job, "step", step, NULL);
-    add(x, JOB_INVALID, (double)v->data_quality.invalid, "job", job, "step", step, NULL);
+    add(x, JOB_SLOWDOWN, v->slowdown, "job_id", job, "step", step, NULL);
+    add(x, JOB_CONFIDENCE, v->confidence, "job_id", job, "step", step, NULL);
+    add(x, JOB_LOST, v->gpu_hours * 3600, "job_id", job, "step", step, NULL);
+    add(x, JOB_RANKS, v->job.ranks, "job_id", job, "step", step, NULL);
+    add(x, JOB_NODES, v->job.nodes, "job_id", job, "step", step, NULL);
+    add(x, JOB_STEPS, v->job.steps, "job_id", job, "step", step, NULL);
+    add(x, JOB_STEP_DURATION, v->job.step_ms_p50 / 1e3, "job_id", job, "step", step, NULL);
+    add(x, JOB_FINDINGS, (double)v->n_findings, "job_id", job, "step", step, NULL);
+    add(x, JOB_MISSING, (double)v->data_quality.n_ranks_missing, "job_id", job, "step", step, NULL);
+    add(x, JOB_DROPPED, (double)v->data_quality.dropped, "job_id", job, "step", step, NULL);
+    add(x, JOB_INVALID, (double)v->data_quality.invalid, "job_id", job, "step", step, NULL);
 }
 
 static int blamed(const struct argus_verdict *v, const char *node)
@@ -208,15 +208,15 @@ static void add_nodes(struct exporter *x, const struct argus_verdict *v,
                 dropped += (double)m->ranks[r].counters.dropped;
             }
         }
-        add(x, NODE_RANKS, ranks, "job", job, "step", step, "node", node, NULL);
-        add(x, NODE_BLAMED, blamed(v, node), "job", job, "step", step, "node", node, NULL);
-        add(x, NODE_COMPUTE, node_mean(m, i, ARGUS_COL_COMPUTE), "job", job, "step", step, "node",
+        add(x, NODE_RANKS, ranks, "job_id", job, "step", step, "node", node, NULL);
+        add(x, NODE_BLAMED, blamed(v, node), "job_id", job, "step", step, "node", node, NULL);
+        add(x, NODE_COMPUTE, node_mean(m, i, ARGUS_COL_COMPUTE), "job_id", job, "step", step,
+            "node", node, NULL);
+        add(x, NODE_WAIT, node_mean(m, i, ARGUS_COL_WAIT), "job_id", job, "step", step, "node",
             node, NULL);
-        add(x, NODE_WAIT, node_mean(m, i, ARGUS_COL_WAIT), "job", job, "step", step, "node", node,
-            NULL);
-        add(x, NODE_IDLE, node_mean(m, i, ARGUS_COL_IDLE), "job", job, "step", step, "node", node,
-            NULL);
-        add(x, NODE_DROPPED, dropped, "job", job, "step", step, "node", node, NULL);
+        add(x, NODE_IDLE, node_mean(m, i, ARGUS_COL_IDLE), "job_id", job, "step", step, "node",
+            node, NULL);
+        add(x, NODE_DROPPED, dropped, "job_id", job, "step", step, "node", node, NULL);
     }
 }
 
