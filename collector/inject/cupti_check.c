@@ -9,6 +9,7 @@
 
 #include "collector/inject/cupti_facts.h"
 #include "collector/inject/nccl_facts.h"
+#include "collector/inject/nvtx_facts.h"
 #include "argus/record.h"
 
 #ifdef HAVE_CUPTI_H
@@ -151,6 +152,42 @@ NCCL_EQ(ARGUS_DTYPE_F64, ncclFloat64);
 NCCL_EQ(ARGUS_DTYPE_BF16, ncclBfloat16);
 NCCL_EQ(ARGUS_DTYPE_F8E4M3, ncclFloat8e4m3);
 NCCL_EQ(ARGUS_DTYPE_F8E5M2, ncclFloat8e5m2);
+#endif
+
+#ifdef HAVE_NVTX3_NVTOOLSEXT_H
+#include <nvtx3/nvToolsExt.h>
+#include <nvtx3/nvToolsExtPayload.h>
+#define NX_AT(ours, our_member, theirs, their_member)                                              \
+    _Static_assert(offsetof(struct ours, our_member) == offsetof(theirs, their_member), #ours)
+#define NX_EQ(ours, theirs) _Static_assert((long long)(ours) == (long long)(theirs), #ours)
+NX_AT(nvtx_attributes, size, nvtxEventAttributes_t, size);
+NX_AT(nvtx_attributes, payload_type, nvtxEventAttributes_t, payloadType);
+NX_AT(nvtx_attributes, reserved, nvtxEventAttributes_t, reserved0);
+NX_AT(nvtx_attributes, payload, nvtxEventAttributes_t, payload);
+NX_AT(nvtx_attributes, message_type, nvtxEventAttributes_t, messageType);
+NX_AT(nvtx_attributes, message, nvtxEventAttributes_t, message);
+NX_AT(nvtx_payload, schema, nvtxPayloadData_t, schemaId);
+NX_AT(nvtx_payload, size, nvtxPayloadData_t, size);
+NX_AT(nvtx_payload, data, nvtxPayloadData_t, payload);
+_Static_assert(sizeof(struct nvtx_payload) == sizeof(nvtxPayloadData_t), "payload");
+_Static_assert(sizeof(struct nvtx_attributes) == sizeof(nvtxEventAttributes_t), "attributes");
+_Static_assert(NX_SCHEMA_ID_AT == offsetof(nvtxPayloadSchemaAttr_t, schemaId), "schema id");
+NX_EQ(NX_PAYLOAD_EXT, NVTX_PAYLOAD_TYPE_EXT);
+NX_EQ(NX_MESSAGE_ASCII, NVTX_MESSAGE_TYPE_ASCII);
+NX_EQ(NX_MESSAGE_UNICODE, NVTX_MESSAGE_TYPE_UNICODE);
+NX_EQ(NX_MESSAGE_REGISTERED, NVTX_MESSAGE_TYPE_REGISTERED);
+NX_EQ(NX_MODULE_CORE, NVTX_CB_MODULE_CORE);
+NX_EQ(NX_MODULE_CORE2, NVTX_CB_MODULE_CORE2);
+NX_EQ(NX_PUSH_A, NVTX_CBID_CORE_RangePushA);
+NX_EQ(NX_POP, NVTX_CBID_CORE_RangePop);
+NX_EQ(NX_RANGE_END, NVTX_CBID_CORE_RangeEnd);
+NX_EQ(NX2_PUSH_EX, NVTX_CBID_CORE2_DomainRangePushEx);
+NX_EQ(NX2_POP, NVTX_CBID_CORE2_DomainRangePop);
+NX_EQ(NX2_REGISTER_STRING_A, NVTX_CBID_CORE2_DomainRegisterStringA);
+NX_EQ(NX2_DOMAIN_CREATE_A, NVTX_CBID_CORE2_DomainCreateA);
+NX_EQ(NX2_DOMAIN_DESTROY, NVTX_CBID_CORE2_DomainDestroy);
+NX_EQ(NXP_POP, NVTX3EXT_CBID_nvtxRangePopPayload);
+NX_EQ(NXP_DOMAIN_IS_ENABLED, NVTX3EXT_CBID_nvtxDomainIsEnabled);
 #endif
 
 /* Every version's table has the same shape: NCCL casts what dlsym() found. */

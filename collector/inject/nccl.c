@@ -59,8 +59,8 @@ static struct argus_comm *comm_new(uint64_t id)
     return &no_comm;
 }
 
-static void comm_record(uint64_t id, const char *name, int nodes, int ranks, int rank,
-                        uint32_t version)
+void argus_nccl_comm_made(uint64_t id, const char *name, int nodes, int ranks, int rank,
+                          uint32_t version)
 {
     struct argus_record *r;
     uint32_t name_id;
@@ -98,7 +98,8 @@ struct argus_comm *argus_nccl_comm_of_hash(uint64_t hash, int rank)
         if (!seen && __atomic_compare_exchange_n(&c->id, &seen, hash, false, __ATOMIC_ACQ_REL,
                                                  __ATOMIC_ACQUIRE)) {
             __atomic_store_n(&c->used, 1, __ATOMIC_RELAXED);
-            comm_record(hash, NULL, 0, 0, rank, 3);
+            if (rank >= 0)
+                argus_nccl_comm_made(hash, NULL, 0, 0, rank, 3);
             return c;
         }
         if (seen == hash)
@@ -146,7 +147,7 @@ static struct argus_comm *begin(uint32_t version, int *mask, uint64_t id, const 
     nccl_version(caller);
     if (version >= 4) {
         comm = comm_new(id);
-        comm_record(id, name, nodes, ranks, rank, version);
+        argus_nccl_comm_made(id, name, nodes, ranks, rank, version);
     }
     control.base = version >= 5 ? MASK_NEW : MASK_OLD;
     control.links = argus_identity.links ? -1 : argus_identity.links_every_min;

@@ -24,8 +24,12 @@ void argus_links_stop(void *handle);
 void argus_links_state(void *handle, int state, const uint8_t *arguments);
 bool argus_links_owns(const void *handle);
 
-/* The communicator a version 2 or 3 descriptor names by its hash. */
+/* The communicator a version 2 or 3 descriptor, or an NVTX payload, names by
+ * its hash; seen for the first time with a rank >= 0, it makes a COMM record. */
 struct argus_comm *argus_nccl_comm_of_hash(uint64_t hash, int rank);
+/* Writes a COMM record. */
+void argus_nccl_comm_made(uint64_t id, const char *name, int nodes, int ranks, int rank,
+                          uint32_t version);
 
 extern const struct nccl_profiler_v2 ncclProfiler_v2, ncclProfiler_v3;
 extern const struct nccl_profiler_v4 ncclProfiler_v4;

@@ -122,18 +122,11 @@ static bool find(struct view *view, const char *spool)
     return found;
 }
 
-bool testkit_open(struct view *view, const char *spool)
+void testkit_map(struct view *view)
 {
-    struct timespec ts = {0, 10000000};
     struct stat st;
-    int fd;
+    int fd = open(view->path, O_RDWR);
 
-    for (int i = 0; !find(view, spool); i++) {
-        if (i == 200)
-            return false;
-        nanosleep(&ts, NULL);
-    }
-    fd = open(view->path, O_RDWR);
     CHECK(fd >= 0 && fstat(fd, &st) == 0);
     view->bytes = (size_t)st.st_size;
     view->map = mmap(NULL, view->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -146,6 +139,18 @@ bool testkit_open(struct view *view, const char *spool)
     CHECK(view->header->slots_offset + view->header->slots * ARGUS_RECORD_BYTES <= view->bytes);
     CHECK(view->header->names_offset + view->header->names_bytes <= view->bytes);
     view->slots = (struct argus_record *)((char *)view->map + view->header->slots_offset);
+}
+
+bool testkit_open(struct view *view, const char *spool)
+{
+    struct timespec ts = {0, 10000000};
+
+    for (int i = 0; !find(view, spool); i++) {
+        if (i == 200)
+            return false;
+        nanosleep(&ts, NULL);
+    }
+    testkit_map(view);
     return true;
 }
 

@@ -41,6 +41,8 @@ int testkit_child(void (*body)(void *), void *argument);
 int testkit_rings(const char *spool);
 /* Maps the n-th ring (any order), waiting up to two seconds for it. */
 bool testkit_open(struct view *view, const char *spool);
+/* Maps view->path. */
+void testkit_map(struct view *view);
 void testkit_close(struct view *view);
 /* Consumes one committed record into `out`; false when there is none. */
 bool testkit_next(struct view *view, struct argus_record *out);
