@@ -49,6 +49,7 @@ static struct {
     int64_t last_flush, last_record, last_poll, yielded_at, started;
     /* On the records' clock. */
     int64_t record_seen, gap_from;
+    int64_t known_until; /* atomic */
     uint64_t activity_at_record, activity_at_poll;
     int64_t window_start;
     uint64_t window_seen, window_invalid;
@@ -255,6 +256,8 @@ static void flush(struct argus_moment now, uint32_t flags)
     drain(now, flags & CF_FLUSH_FORCED);
     flush_mark(now.real);
     cu.last_flush = now.mono;
+    if (cu.counts.seen)
+        __atomic_store_n(&cu.known_until, now.real, __ATOMIC_RELAXED);
 }
 
 /* Bad timestamps come in floods once device buffers go wrong.  One remedy a
@@ -434,9 +437,9 @@ int64_t argus_cupti_timestamp(void)
     return (int64_t)t;
 }
 
-int64_t argus_cupti_quiet_since(void)
+int64_t argus_cupti_known_until(void)
 {
-    return __atomic_load_n(&cu.last_record, __ATOMIC_RELAXED);
+    return __atomic_load_n(&cu.known_until, __ATOMIC_RELAXED);
 }
 
 /* ---- streams ---- */

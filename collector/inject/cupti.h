@@ -43,4 +43,8 @@ struct cupti_counts {
 void argus_cupti_parse(uint8_t *buffer, size_t valid, int64_t now, bool final,
                        struct cupti_counts *counts);
 
+/* ---- cupti_busy.c: when the GPU was busy, in steps of 10 ms, for the last
+ * ten seconds; written by the worker, read by the stack sampler ---- */
+void argus_cupti_busy(int64_t start, int64_t end);
+
 #endif /* ARGUS_COLLECTOR_CUPTI_H */

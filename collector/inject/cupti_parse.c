@@ -44,8 +44,9 @@ static struct argus_record *claim(struct reader *r, enum argus_record_type type,
     return out;
 }
 
-static void gpu_record(struct reader *r, uint32_t device, int64_t end)
+static void gpu_record(struct reader *r, uint32_t device, int64_t start, int64_t end)
 {
+    argus_cupti_busy(start, end);
     if (end > r->counts->newest_end)
         r->counts->newest_end = end;
     if (unlikely(r->counts->device < 0))
@@ -69,7 +70,7 @@ static void kernel(struct reader *r, const uint8_t *in)
         return;
     name = argus_name_cached(cf_pointer(in, KERNEL_NAME));
     out = claim(r, ARGUS_REC_KERNEL, start, end);
-    gpu_record(r, cf_u32(in, KERNEL_DEVICE), end);
+    gpu_record(r, cf_u32(in, KERNEL_DEVICE), start, end);
     if (unlikely(!out))
         return;
     k = &out->u.kernel;
@@ -97,7 +98,7 @@ static void copy(struct reader *r, const uint8_t *in, bool peer)
     if (!times(r, in, MEMCPY_START, MEMCPY_END, &start, &end))
         return;
     out = claim(r, ARGUS_REC_MEMCPY, start, end);
-    gpu_record(r, cf_u32(in, MEMCPY_DEVICE), end);
+    gpu_record(r, cf_u32(in, MEMCPY_DEVICE), start, end);
     if (unlikely(!out))
         return;
     c = &out->u.copy;
@@ -127,7 +128,7 @@ static void memset_record(struct reader *r, const uint8_t *in)
     if (!times(r, in, MEMSET_START, MEMSET_END, &start, &end))
         return;
     out = claim(r, ARGUS_REC_MEMSET, start, end);
-    gpu_record(r, cf_u32(in, MEMSET_DEVICE), end);
+    gpu_record(r, cf_u32(in, MEMSET_DEVICE), start, end);
     if (unlikely(!out))
         return;
     c = &out->u.copy;
@@ -150,7 +151,7 @@ static void graph(struct reader *r, const uint8_t *in)
     if (!times(r, in, GRAPH_START, GRAPH_END, &start, &end))
         return;
     out = claim(r, ARGUS_REC_GRAPH, start, end);
-    gpu_record(r, cf_u32(in, GRAPH_DEVICE), end);
+    gpu_record(r, cf_u32(in, GRAPH_DEVICE), start, end);
     if (unlikely(!out))
         return;
     memset(&out->u, 0, sizeof(out->u));

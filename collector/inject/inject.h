@@ -167,7 +167,7 @@ struct argus_thread *argus_thread_self(void);
 /* In a forked child that starts afresh: every slot is free again. */
 void argus_thread_forget(void);
 
-/* ---- cupti.c, cupti_load.c, cupti_parse.c, cupti_pool.c ---- */
+/* ---- cupti.c, cupti_load.c, cupti_parse.c, cupti_pool.c, cupti_busy.c ---- */
 
 /* From cuInit: load, configure, enable.  Never fails towards the caller. */
 void argus_cupti_start(void);
@@ -188,8 +188,11 @@ void argus_cupti_abandon(void);
 uint32_t argus_cupti_stream(void *stream, int64_t now);
 /* cuptiGetTimestamp, 0 when there is none. */
 int64_t argus_cupti_timestamp(void);
-/* When the worker last saw a GPU record (CLOCK_MONOTONIC), 0: never. */
-int64_t argus_cupti_quiet_since(void);
+/* GPU work that ended before this time (CLOCK_REALTIME) has been seen; 0 while
+ * there is none. */
+int64_t argus_cupti_known_until(void);
+/* No kernel, copy or graph ran within ten to twenty ms of then. */
+bool argus_cupti_idle_at(int64_t time);
 
 /* ---- device.c ---- */
 
