@@ -114,7 +114,7 @@ static bool layout_from_table(void)
     py.interp_threads = narrow(w[9]);
     py.state_next = narrow(w[21]);
     py.state_frame = narrow(w[23]);
-    py.state_native = narrow(w[25] + 0);
+    py.state_native = narrow(w[25]);
     py.frame_back = narrow(w[29]);
     py.frame_code = narrow(w[30]);
     py.frame_owner = narrow(w[33]);
@@ -146,8 +146,10 @@ enum python_found argus_python_find(void)
     runtime = symbol("_PyRuntime");
     code_type = symbol("PyCode_Type");
     text_type = symbol("PyUnicode_Type");
-    if (!address || !runtime || !code_type || !text_type)
+    if (!address)
         return PYTHON_NONE;
+    if (!runtime || !code_type || !text_type)
+        return PYTHON_UNKNOWN; /* before 3.7 */
     self = getpid();
     if (!read_memory(runtime, &probe, sizeof(probe)))
         return PYTHON_DENIED;
