@@ -20,15 +20,17 @@
 
 #define SECOND 1000000000LL
 #define FLUSH_EVERY (1 * SECOND)
-#define QUIET_AFTER (5 * SECOND) /* no GPU record for so long: look closer */
-#define POLL_EVERY (5 * SECOND)
-#define BLIND_WAIT (60 * SECOND) /* re-arm after this where the question cannot be asked */
 #define SILENT_AFTER (30 * SECOND)
 #define SILENT_ACTIVITY 200
-#define RATIO_WINDOW (10 * SECOND)
 #define RATIO_LEAST 1000
 #define POOL_LIMIT 48 /* device buffers of 3.2 MB each */
 
+struct cupti_pace argus_cupti_pace = {
+    .quiet_after = 5 * SECOND,
+    .poll_every = 5 * SECOND,
+    .blind_wait = 60 * SECOND,
+    .ratio_window = 5 * SECOND,
+};
 struct cupti_calls argus_cupti_calls;
 uint32_t argus_cupti_version;
 
@@ -43,6 +45,7 @@ static struct {
     int in_flush; /* atomic: the worker is inside CUPTI */
     bool enabled[KINDS];
     bool graphs_coarse;
+    bool useless; /* stopped for its timestamps: from gap_from on there is nothing */
     bool can_ask; /* the KERNEL question works here */
     struct cupti_counts counts;
     /* On the monotonic clock; the first four 0: not yet. */
@@ -267,7 +270,7 @@ static void watch_validity(struct argus_moment now)
     uint64_t seen = cu.counts.seen - cu.window_seen;
     uint64_t invalid = cu.counts.invalid - cu.window_invalid;
 
-    if (now.mono - cu.window_start < RATIO_WINDOW)
+    if (now.mono - cu.window_start < argus_cupti_pace.ratio_window)
         return;
     cu.window_start = now.mono;
     cu.window_seen = cu.counts.seen;
@@ -294,10 +297,18 @@ static void watch_validity(struct argus_moment now)
     default:
         disable_kinds();
         argus_ring_standdown(ARGUS_SOURCE_CUPTI, ARGUS_REASON_INVALID_TIMES, 0);
-        gap(cu.record_seen, now.real, ARGUS_REASON_INVALID_TIMES);
+        cu.gap_from = cu.counts.newest_end;
+        cu.useless = true;
         __atomic_store_n(&cu.state, STOPPED, __ATOMIC_RELEASE);
         break;
     }
+}
+
+static void useless_gap(struct argus_moment now)
+{
+    cu.last_poll = now.mono;
+    gap(cu.gap_from, now.real, ARGUS_REASON_INVALID_TIMES);
+    cu.gap_from = now.real;
 }
 
 static void rearm(struct argus_moment now)
@@ -335,7 +346,8 @@ static void watch_quiet(struct argus_moment now)
             argus_ring_standdown(ARGUS_SOURCE_CUPTI, ARGUS_REASON_SILENT, 0);
         return;
     }
-    if (now.mono - cu.last_record < QUIET_AFTER || now.mono - cu.last_poll < POLL_EVERY)
+    if (now.mono - cu.last_record < argus_cupti_pace.quiet_after ||
+        now.mono - cu.last_poll < argus_cupti_pace.poll_every)
         return;
     cu.last_poll = now.mono;
     cu.gap_from = cu.record_seen;
@@ -354,10 +366,10 @@ static void watch_quiet(struct argus_moment now)
 
 static void yielded_turn(struct argus_moment now)
 {
-    if (now.mono - cu.last_poll < POLL_EVERY)
+    if (now.mono - cu.last_poll < argus_cupti_pace.poll_every)
         return;
     cu.last_poll = now.mono;
-    if (cu.can_ask ? nobody_traces() : now.mono - cu.yielded_at > BLIND_WAIT) {
+    if (cu.can_ask ? nobody_traces() : now.mono - cu.yielded_at > argus_cupti_pace.blind_wait) {
         rearm(now);
         return;
     }
@@ -387,6 +399,8 @@ void argus_cupti_turn(struct argus_moment now)
         break;
     case STOPPED:
         drain(now, false);
+        if (cu.useless && now.mono - cu.last_poll >= argus_cupti_pace.poll_every)
+            useless_gap(now);
         break;
     default:
         break;
@@ -413,6 +427,8 @@ void argus_cupti_finish(void)
         break;
     case STOPPED:
         drain(now, true);
+        if (cu.useless)
+            useless_gap(now);
         break;
     default:
         break;

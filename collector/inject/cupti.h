@@ -9,6 +9,15 @@
 extern struct cupti_calls argus_cupti_calls;
 extern uint32_t argus_cupti_version;
 
+/* How long things take, in ns; the tests are less patient. */
+struct cupti_pace {
+    int64_t quiet_after;  /* no GPU record for so long: look closer */
+    int64_t poll_every;   /* and so often */
+    int64_t blind_wait;   /* re-arm after this where the question cannot be asked */
+    int64_t ratio_window; /* of one look at the share of bad timestamps */
+};
+extern struct cupti_pace argus_cupti_pace;
+
 /* ---- cupti_load.c: 0, or -1 with a reason and the API's code ---- */
 int argus_cupti_load(struct cupti_calls *calls, enum argus_reason *reason);
 

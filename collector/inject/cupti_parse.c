@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #define DAY_NS (86400LL * 1000000000)
+#define AHEAD_NS (3600LL * 1000000000)
 
 struct reader {
     int64_t now;
@@ -13,14 +14,14 @@ struct reader {
     struct cupti_counts *counts;
 };
 
-/* Times that a record may carry: set, not a sentinel, in order, and within a
- * day of now. */
+/* Times that a record may carry: set, not a sentinel, in order, not older than
+ * a day and not from the future, an hour's step of the clock apart. */
 static bool times(struct reader *r, const uint8_t *record, size_t start_at, size_t end_at,
                   int64_t *start, int64_t *end)
 {
     uint64_t s = cf_u64(record, start_at), e = cf_u64(record, end_at);
 
-    if (likely(s - (uint64_t)(r->now - DAY_NS) < 2 * (uint64_t)DAY_NS &&
+    if (likely(s - (uint64_t)(r->now - DAY_NS) < (uint64_t)(DAY_NS + AHEAD_NS) &&
                e - s < (uint64_t)DAY_NS)) {
         *start = (int64_t)s;
         *end = (int64_t)e;

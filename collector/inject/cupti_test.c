@@ -324,6 +324,184 @@ static void test_reported_loss(void **state)
     assert_int_equal(testkit_child(reported_loss, NULL), 0);
 }
 
+/* ---- another client ---- */
+
+static uint8_t foreign_buffer[1 << 20];
+static unsigned foreign_buffers;
+
+static void foreign_requested(uint8_t **buffer, size_t *size, size_t *max)
+{
+    *buffer = foreign_buffer;
+    *size = sizeof(foreign_buffer);
+    *max = 0;
+}
+
+static void foreign_completed(void *context, uint32_t stream, uint8_t *buffer, size_t size,
+                              size_t valid)
+{
+    (void)context;
+    (void)stream;
+    (void)size;
+    (void)valid;
+    foreign_buffers += buffer == foreign_buffer;
+    memset(foreign_buffer, 0, sizeof(foreign_buffer));
+}
+
+static void work(int ms)
+{
+    for (int i = 0; i < ms; i += 10) {
+        kernel_now("k");
+        __atomic_fetch_add(&argus_activity, 10, __ATOMIC_RELAXED);
+        nap(10);
+    }
+}
+
+static void hurry(void)
+{
+    argus_cupti_pace = (struct cupti_pace){.quiet_after = 1500000000,
+                                           .poll_every = 500000000,
+                                           .blind_wait = 3000000000,
+                                           .ratio_window = 300000000};
+}
+
+/* A profiler's window: it keeps its callbacks and its records to the end. */
+static void profiler_window(void *argument)
+{
+    bool can_ask = *(bool *)argument;
+    unsigned gaps = 0, kernels = 0, registrations;
+    struct argus_record r;
+    struct view view;
+    int64_t gap_end = 0;
+
+    fake_cupti_reset(130001);
+    fake_cupti.no_exclusion = !can_ask;
+    CHECK(InitializeInjection() == 1);
+    CHECK(fake_cupti.kinds[CK_CONCURRENT_KERNEL] && !fake_cupti.kinds[CK_KERNEL]);
+    hurry();
+    work(1500);
+    CHECK(testkit_open(&view, spool));
+    fake_cupti_take_over(foreign_requested, foreign_completed);
+    registrations = fake_cupti.registrations;
+    work(can_ask ? 5000 : 3500);
+    CHECK(fake_cupti.registrations == registrations); /* not taken away */
+    CHECK(fake_cupti.kinds[CK_CONCURRENT_KERNEL]);
+    CHECK(view.header->standdown[ARGUS_SOURCE_CUPTI] == ARGUS_REASON_OTHER_CLIENT);
+    fake_cupti_complete();
+    CHECK(foreign_buffers > 0);
+    for (int kind = 0; kind < 64; kind++)
+        fake_cupti.kinds[kind] = false;
+    work(can_ask ? 2000 : 4000);
+    CHECK(fake_cupti.registrations == registrations + 1);
+    CHECK(view.header->standdown[ARGUS_SOURCE_CUPTI] == ARGUS_REASON_NONE);
+    CHECK(fake_cupti.kinds[CK_CONCURRENT_KERNEL] && !fake_cupti.kinds[CK_KERNEL]);
+    nap(1300);
+    while (testkit_next(&view, &r)) {
+        if (r.type == ARGUS_REC_GAP) {
+            gaps++;
+            CHECK(r.u.gap.reason == ARGUS_REASON_OTHER_CLIENT && r.end > r.start);
+            CHECK(gap_end == 0 || r.start == gap_end); /* one after the other */
+            gap_end = r.end;
+        }
+        kernels += r.type == ARGUS_REC_KERNEL && gap_end && r.start > gap_end;
+    }
+    CHECK(gaps >= 2 && kernels > 50);
+}
+
+static void test_profiler_window(void **state)
+{
+    static bool can_ask[] = {true, false};
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(testkit_child(profiler_window, &can_ask[i]), 0);
+        testkit_clean(spool);
+        spool = testkit_spool();
+    }
+}
+
+static void finalized(void *unused)
+{
+    struct view view;
+
+    (void)unused;
+    use_version(130001);
+    hurry();
+    work(1500);
+    CHECK(testkit_open(&view, spool));
+    fake_cupti_finalize();
+    work(4000);
+    CHECK(fake_cupti.kinds[CK_CONCURRENT_KERNEL] && fake_cupti.zeroed);
+    CHECK(fake_cupti.pool_limit <= 64);
+    CHECK(testkit_count(&view, ARGUS_REC_GAP) == 1);
+}
+
+static void test_foreign_finalize(void **state)
+{
+    (void)state;
+    assert_int_equal(testkit_child(finalized, NULL), 0);
+}
+
+/* An idle GPU is no reason for anything. */
+static void idle(void *unused)
+{
+    struct view view;
+
+    (void)unused;
+    use_version(130001);
+    hurry();
+    work(1200);
+    CHECK(testkit_open(&view, spool));
+    nap(4000);
+    CHECK(fake_cupti.registrations == 1);
+    CHECK(testkit_count(&view, ARGUS_REC_GAP) == 0);
+}
+
+static void test_idle(void **state)
+{
+    (void)state;
+    assert_int_equal(testkit_child(idle, NULL), 0);
+}
+
+/* ---- floods of bad timestamps: each remedy once, then silence ---- */
+
+static void ladder(void *unused)
+{
+    struct argus_record r;
+    struct view view;
+    bool coarse = false;
+    unsigned gaps = 0;
+
+    (void)unused;
+    use_version(130001);
+    hurry();
+    kernel_now("good");
+    CHECK(testkit_open(&view, spool));
+    for (int i = 0; i < 100; i++) {
+        if (view.header->standdown[ARGUS_SOURCE_CUPTI] == ARGUS_REASON_INVALID_TIMES)
+            break;
+        for (int k = 0; k < 600; k++)
+            kernel("bad", 0, 0);
+        fake_cupti_complete();
+        coarse |= fake_cupti.kinds[CK_GRAPH_TRACE];
+        nap(100);
+    }
+    CHECK(coarse);
+    CHECK(!fake_cupti.kinds[CK_CONCURRENT_KERNEL]);
+    CHECK(view.header->standdown[ARGUS_SOURCE_CUPTI] == ARGUS_REASON_INVALID_TIMES);
+    nap(1500);
+    while (testkit_next(&view, &r)) {
+        CHECK(r.type != ARGUS_REC_KERNEL || r.start != 0);
+        gaps += r.type == ARGUS_REC_GAP && r.u.gap.reason == ARGUS_REASON_INVALID_TIMES;
+    }
+    CHECK(gaps >= 1);
+}
+
+static void test_ladder(void **state)
+{
+    (void)state;
+    assert_int_equal(testkit_child(ladder, NULL), 0);
+}
+
 /* ---- ends ---- */
 
 static void ends_normally(void *unused)
@@ -409,6 +587,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_switched_off, setup, teardown),
         cmocka_unit_test_setup_teardown(test_starved_pool, setup, teardown),
         cmocka_unit_test_setup_teardown(test_reported_loss, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_profiler_window, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_foreign_finalize, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_idle, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_ladder, setup, teardown),
         cmocka_unit_test_setup_teardown(test_ends_normally, setup, teardown),
         cmocka_unit_test_setup_teardown(test_flush_never_returns, setup, teardown),
     };
