@@ -18,32 +18,50 @@ void argus_class_views_clear(struct argus_class_views *v)
     memset(v, 0, sizeof(*v));
 }
 
-/* Fraction of window w's used steps that lie in [first, end) of common steps. */
-static double covered(const struct argus_model *m, const struct argus_model_rank *r, int w,
-                      int first, int end)
+/* The windows of one rank that say something about [first, end): those that lie (nearly) whole in
+ * it; where there are none, those that overlap it most.  *covered: how much of them it is. */
+struct choice {
+    double least; /* share from which a window counts */
+    double covered;
+};
+
+static struct choice choose(const struct argus_model_rank *r, int first, int end)
 {
-    int in = 0, all = 0;
+    struct choice c = {0.9, 0};
+    double best = 0, sum = 0;
+    int n = 0;
 
-    for (int i = 0; i < m->cluster_steps; i++) {
-        int k = w * m->cluster_steps + i + r->shift;
+    for (int w = 0; w < r->n_windows; w++) {
+        double f = argus_rank_window_share(r, w, first, end);
 
-        if (k < 0 || k >= m->n_steps || argus_rank_row(r, k) < 0)
-            continue;
-        all++;
-        in += k >= first && k < end;
+        best = f > best ? f : best;
     }
-    return all ? (double)in / all : 0;
+    if (best < c.least)
+        c.least = best > 0 ? 0.8 * best : 2;
+    for (int w = 0; w < r->n_windows; w++) {
+        double f = argus_rank_window_share(r, w, first, end);
+
+        if (f >= c.least) {
+            sum += f;
+            n++;
+        }
+    }
+    c.covered = n ? sum / n : 0;
+    if (c.covered > 0.9)
+        c.covered = 1;
+    return c;
 }
 
-/* Typical duration over the chosen windows, weighted by calls; NAN: not run there. */
+/* Typical duration over those windows, weighted by calls; NAN: not run there. */
 static double typical_in(const struct argus_model_rank *r, const struct argus_rank_class *c,
-                         const char *chosen, int n_windows, double *count, double *sum,
-                         double *tail)
+                         const struct argus_slow *slow, double *count, double *sum, double *tail)
 {
+    struct choice choice = choose(r, slow->first, slow->end);
     double x = 0, calls = 0, total = 0, worst = 0;
 
-    for (int w = 0; w < n_windows && w < r->n_windows; w++) {
-        if (!chosen[w] || isnan(c->typical[w]) || !(c->count[w] > 0))
+    for (int w = 0; w < r->n_windows; w++) {
+        if (argus_rank_window_share(r, w, slow->first, slow->end) < choice.least ||
+            isnan(c->typical[w]) || !(c->count[w] > 0))
             continue;
         x += (double)c->typical[w] * (double)c->count[w];
         calls += (double)c->count[w];
@@ -57,37 +75,9 @@ static double typical_in(const struct argus_model_rank *r, const struct argus_ra
     return calls > 0 ? x / calls : NAN;
 }
 
-/* Windows that lie (nearly) whole in the interval; where there are none, those that touch it most. */
-static double choose(const struct argus_model *m, const struct argus_slow *slow, char *chosen)
-{
-    const struct argus_model_rank *r = &m->ranks[slow->rank];
-    double best = 0, sum = 0;
-    int n = 0;
-
-    for (int w = 0; w < r->n_windows; w++) {
-        double f = covered(m, r, w, slow->first, slow->end);
-
-        if (f > best)
-            best = f;
-        chosen[w] = f >= 0.9;
-        n += chosen[w];
-    }
-    if (n)
-        return 1;
-    for (int w = 0; w < r->n_windows; w++) {
-        double f = covered(m, r, w, slow->first, slow->end);
-
-        chosen[w] = f > 0 && f >= 0.8 * best;
-        if (chosen[w]) {
-            sum += f;
-            n++;
-        }
-    }
-    return n ? sum / n : 0;
-}
-
-static double reference(const struct argus_model *m, const struct argus_cohort *c, int but,
-                        int kernel_class, const char *chosen, double *ref_count, double *ref_tail)
+static double reference(const struct argus_model *m, const struct argus_cohort *c,
+                        const struct argus_slow *slow, int kernel_class, double *ref_count,
+                        double *ref_tail)
 {
     double *x = malloc(3 * (c->n + 1) * sizeof(*x)), *counts = x + c->n + 1,
            *tails = counts + c->n + 1, median;
@@ -100,9 +90,9 @@ static double reference(const struct argus_model *m, const struct argus_cohort *
         const struct argus_rank_class *k;
         double sum;
 
-        if (c->ranks[i] == but || !(k = argus_rank_find_class(r, kernel_class)))
+        if (c->ranks[i] == slow->rank || !(k = argus_rank_find_class(r, kernel_class)))
             continue;
-        x[n] = typical_in(r, k, chosen, m->n_windows, &counts[n], &sum, &tails[n]);
+        x[n] = typical_in(r, k, slow, &counts[n], &sum, &tails[n]);
         n += !isnan(x[n]);
     }
     median = argus_median_inplace(x, n);
@@ -154,19 +144,14 @@ int argus_class_views(const struct argus_model *m, const struct argus_cohort *c,
 {
     const struct argus_model_rank *r = &m->ranks[slow->rank];
     struct argus_class_views *v = &slow->views;
-    char *chosen =
-        calloc((size_t)(m->n_windows > r->n_windows ? m->n_windows : r->n_windows) + 1, 1);
     double total = 0;
 
     memset(v, 0, sizeof(*v));
     v->worst = -1;
     v->items = calloc(r->n_classes + 1, sizeof(*v->items));
-    if (!chosen || !v->items) {
-        free(chosen);
-        argus_class_views_clear(v);
+    if (!v->items)
         return 0;
-    }
-    v->covered = choose(m, slow, chosen);
+    v->covered = choose(r, slow->first, slow->end).covered;
     for (size_t i = 0; i < r->n_classes && v->covered >= 0.1; i++) {
         struct argus_class_view *item = &v->items[v->n];
         int kernel_class = r->classes[i].kernel_class;
@@ -175,13 +160,11 @@ int argus_class_views(const struct argus_model *m, const struct argus_cohort *c,
         if (m->kernel_classes[kernel_class].kind == ARGUS_CLASS_COPY)
             continue;
         item->kernel_class = kernel_class;
-        item->x =
-            typical_in(r, &r->classes[i], chosen, r->n_windows, &item->count, &sum, &item->tail);
+        item->x = typical_in(r, &r->classes[i], slow, &item->count, &sum, &item->tail);
         if (isnan(item->x))
             continue;
         total += sum;
-        item->ref =
-            reference(m, c, slow->rank, kernel_class, chosen, &item->ref_count, &item->ref_tail);
+        item->ref = reference(m, c, slow, kernel_class, &item->ref_count, &item->ref_tail);
         item->weight = sum;
         if (isnan(item->ref) || !(item->ref > 0) || item->count < MIN_COUNT)
             continue;
@@ -190,7 +173,6 @@ int argus_class_views(const struct argus_model *m, const struct argus_cohort *c,
     for (size_t i = 0; i < v->n; i++)
         v->items[i].weight /= total;
     judge(v, slow, total);
-    free(chosen);
     return 1;
 }
 
@@ -246,7 +228,13 @@ const char *argus_compute_phase(const struct argus_model *m, int rank, const str
                   {ARGUS_COL_BACKWARD, "backward"},
                   {ARGUS_COL_OPTIMIZER, "optimizer"}};
     const char *best = NULL;
-    double most = 0, sum = 0;
+    double most = 0, sum = 0, known = 0;
+
+    /* without marks only the optimizer is known by its kernels: that is no comparison */
+    for (size_t p = 0; p < 3; p++)
+        known += argus_model_rank_median(m, (size_t)rank, phases[p].column);
+    if (known < 0.6 * argus_model_rank_median(m, (size_t)rank, ARGUS_COL_COMPUTE))
+        return NULL;
 
     for (size_t p = 0; p < 3; p++) {
         struct argus_cohort phase;

@@ -100,3 +100,30 @@ double argus_typical_step(const struct argus_model *m)
     free(x);
     return median;
 }
+
+struct argus_change argus_ratio_change(const double *q, size_t n, double min_ratio,
+                                       size_t min_length)
+{
+    struct argus_change own = argus_change_find(q, n, min_ratio, min_length, 0);
+    struct argus_change level;
+    double all, *copy;
+
+    if (own.kind == ARGUS_CHANGE_STEP || own.kind == ARGUS_CHANGE_EPISODE ||
+        own.kind == ARGUS_CHANGE_RAMP) {
+        /* high before and higher after is high from the first point */
+        if (own.kind == ARGUS_CHANGE_RAMP || own.before < 1 + (min_ratio - 1) * 0.75)
+            return own;
+    }
+    copy = malloc((n + 1) * sizeof(*copy));
+    if (!copy)
+        return own;
+    memcpy(copy, q, n * sizeof(*copy));
+    /* a series that is high throughout is high in its lower third, too */
+    all = argus_quantile_inplace(copy, n, 0.3);
+    free(copy);
+    level = argus_change_find(q, n, min_ratio, min_length, 1.0);
+    if (level.kind == ARGUS_CHANGE_CONSTANT && level.onset == 0 && level.recovered >= n &&
+        all < 1 + (min_ratio - 1) * 0.75)
+        level.kind = ARGUS_CHANGE_NONE;
+    return level;
+}

@@ -93,7 +93,7 @@ static int quiet(struct scan *s, const double *q, int n)
 static int find_shift(struct scan *s, const struct argus_cohort *c, int i, struct argus_slow *slow)
 {
     int n = argus_cohort_ratio(c, s->m, i, s->q, s->at);
-    int end = s->m->n_steps, held = 0, all = 0;
+    int end = s->m->n_steps, held = 0, all = 0, from;
     struct argus_change ch;
 
     memset(slow, 0, sizeof(*slow));
@@ -101,7 +101,7 @@ static int find_shift(struct scan *s, const struct argus_cohort *c, int i, struc
     slow->onset = slow->recovered = -1;
     if (n < MIN_LENGTH || quiet(s, s->q, n))
         return 0;
-    ch = argus_change_find(s->q, (size_t)n, MIN_RATIO, MIN_LENGTH, 1.0);
+    ch = argus_ratio_change(s->q, (size_t)n, MIN_RATIO, MIN_LENGTH);
     slow->kind = ch.kind;
     if (ch.kind == ARGUS_CHANGE_NONE || ch.kind == ARGUS_CHANGE_SPIKES) {
         double before, after;
@@ -130,8 +130,10 @@ static int find_shift(struct scan *s, const struct argus_cohort *c, int i, struc
     slow->ratio = median_in(s, s->q, s->at, n, slow->first, end, &slow->steps);
     if (slow->ratio < (slow->tied ? MIN_RATIO_TIED : MIN_RATIO))
         return 0;
+    /* a ramp is not there yet at its beginning */
+    from = slow->kind == ARGUS_CHANGE_RAMP ? (slow->first + end) / 2 : slow->first;
     for (int p = 0; p < n; p++)
-        if (s->at[p] >= slow->first && s->at[p] < end) {
+        if (s->at[p] >= from && s->at[p] < end) {
             all++;
             held += s->q[p] >= 1 + 0.5 * (slow->ratio - 1);
         }

@@ -14,6 +14,7 @@
 #include <argus/verdict.h>
 
 #include "analyzer/model/model.h"
+#include "analyzer/stats/stats.h"
 #include "analyzer/util/error.h"
 
 struct argus_evidence {
@@ -96,6 +97,10 @@ double argus_cohort_reference(const struct argus_cohort *c, const struct argus_m
  * the number of points (steps where either is missing are left out). */
 int argus_cohort_ratio(const struct argus_cohort *c, const struct argus_model *m, int rank_index,
                        double *q, int *at);
+/* Shift of a ratio whose healthy level is 1: against its own past where it changed, else against 1
+ * (then ARGUS_CHANGE_CONSTANT: high from the first point). */
+struct argus_change argus_ratio_change(const double *q, size_t n, double min_ratio,
+                                       size_t min_length);
 /* Used steps in order: fills `steps` (n_steps ints), returns how many. */
 int argus_used_steps(const struct argus_model *m, int *steps);
 /* Median step time over used steps, ns. */

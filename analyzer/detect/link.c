@@ -236,7 +236,8 @@ static int shift(struct scan *s, struct argus_link_group *g, int n, double min_r
 
     if (n < MIN_LENGTH)
         return 0;
-    ch = argus_change_find(s->q, (size_t)n, min_ratio, MIN_LENGTH, reference);
+    ch = reference > 0 ? argus_ratio_change(s->q, (size_t)n, min_ratio, MIN_LENGTH)
+                       : argus_change_find(s->q, (size_t)n, min_ratio, MIN_LENGTH, 0);
     if (ch.kind == ARGUS_CHANGE_NONE || ch.kind == ARGUS_CHANGE_SPIKES)
         return 0;
     g->onset = ch.kind == ARGUS_CHANGE_CONSTANT ? -1 : s->at[ch.onset];
@@ -316,6 +317,40 @@ static void judge_group(struct scan *s, struct argus_link_group *g)
     }
 }
 
+/* Paths of a shape that all got slower at once have no normal sibling left: their past decides. */
+static void common_past(struct scan *s)
+{
+    for (size_t i = 0; i < s->n_groups; i++) {
+        struct argus_link_group *g = &s->groups[i], past;
+        size_t kin = 0, slower = 0;
+
+        if (g->slow || g->split || g->siblings < 2 || g->common)
+            continue;
+        for (size_t j = 0; j < s->n_groups; j++) {
+            struct argus_link_group *o = &s->groups[j];
+
+            if (o->inter != g->inter || o->pair != g->pair || o->siblings != g->siblings ||
+                s->m->groups[o->group].kind != s->m->groups[g->group].kind)
+                continue;
+            kin++;
+            past = *o;
+            if (!o->slow && own_past(s, &past, MIN_RATIO_PAST)) {
+                past.by_past = past.slow = 1;
+                past.common = (int)i + 1;
+                *o = past;
+                slower++;
+            }
+        }
+        if ((double)slower >= 0.8 * (double)kin)
+            continue;
+        for (size_t j = 0; j < s->n_groups; j++)
+            if (s->groups[j].common == (int)i + 1) {
+                s->groups[j].slow = s->groups[j].by_past = 0;
+                s->groups[j].ratio = 1;
+            }
+    }
+}
+
 /* Outlier among the paths of its kind; healthy paths may differ by a few percent. */
 static void outliers(struct scan *s)
 {
@@ -382,6 +417,7 @@ int argus_detect_link(const struct argus_model *m, struct argus_evidence_list *o
     for (size_t i = 0; i < s.n_groups; i++)
         judge_group(&s, &s.groups[i]);
     outliers(&s);
+    common_past(&s);
     rc = argus_link_locate(m, s.groups, s.n_groups, out);
 out:
     free(all);

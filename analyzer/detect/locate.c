@@ -222,10 +222,10 @@ static int unit_text(const struct argus_model *m, const struct unit *u, char *te
 {
     switch (u->kind) {
     case UNIT_RANK:
-        return snprintf(text, size, "rank %d on %s", m->ranks[u->a].rank,
+        return snprintf(text, size, "rank%d@%s", m->ranks[u->a].rank,
                         m->nodes[m->ranks[u->a].node]);
     case UNIT_PAIR:
-        return snprintf(text, size, "ranks %d-%d", m->ranks[u->a].rank, m->ranks[u->b].rank);
+        return snprintf(text, size, "rank%d-rank%d", m->ranks[u->a].rank, m->ranks[u->b].rank);
     case UNIT_NODE_PAIR:
         return snprintf(text, size, "%s-%s", m->nodes[u->a], m->nodes[u->b]);
     default:
@@ -290,6 +290,29 @@ static int name_unit(const struct place *p, struct argus_evidence *e, const stru
     return 0;
 }
 
+/* The members of the slow groups, as what it may be. */
+static int list_gpus(const struct place *p, struct argus_evidence *e)
+{
+    char text[160];
+    int r;
+
+    for (size_t i = 0; i < p->n; i++) {
+        const struct argus_link_group *g = &p->groups[i];
+
+        for (uint32_t j = 0; g->slow && g->inter == p->inter && (r = member(p->m, g, j)) != -2;
+             j++) {
+            struct unit u = {UNIT_RANK, r, -1, 0};
+
+            if (r < 0 || e->link->n_candidates >= MAX_CANDIDATES)
+                continue;
+            unit_text(p->m, &u, text, sizeof(text));
+            if (add_candidate(e->link, text))
+                return -1;
+        }
+    }
+    return 0;
+}
+
 static const char *scope_of(enum unit_kind kind, int inter)
 {
     switch (kind) {
@@ -305,34 +328,72 @@ static const char *scope_of(enum unit_kind kind, int inter)
     }
 }
 
+static double own_exposed(const struct argus_model *m, int r, int k)
+{
+    return (double)(argus_rank_col(&m->ranks[r], ARGUS_COL_EXPOSED, k) -
+                    argus_rank_col(&m->ranks[r], ARGUS_COL_WAIT, k));
+}
+
+/* Communication of their own that normal steps expose: of ranks without a slow path in that step,
+ * else of this rank before the onset. */
+static double usual_exposed(const struct place *p, const struct argus_link_group *g, int r, int k,
+                            const char *hit, double *work)
+{
+    const struct argus_model *m = p->m;
+    size_t n = 0;
+
+    if (g->by_past) {
+        for (int i = 0; i < g->first; i++)
+            if (m->use[i] && !isnan(own_exposed(m, r, i)))
+                work[n++] = own_exposed(m, r, i);
+        return argus_median_inplace(work, n);
+    }
+    for (size_t i = 0; i < m->n_ranks; i++)
+        if (!hit[i] && m->ranks[i].pp == m->ranks[r].pp && !isnan(own_exposed(m, (int)i, k)))
+            work[n++] = own_exposed(m, (int)i, k);
+    return argus_median_inplace(work, n);
+}
+
 /* What the slow path adds to each of its members, as far as nothing hides it. */
 static int add_excess(const struct place *p, struct argus_evidence *e)
 {
     const struct argus_model *m = p->m;
+    char *hit = calloc(m->n_ranks + 1, 1);
+    double *work = malloc((m->n_ranks + (size_t)m->n_steps + 1) * sizeof(*work));
+    int r, rc = hit && work ? 0 : -1;
 
-    for (size_t i = 0; i < p->n; i++) {
+    for (size_t i = 0; i < p->n && !rc; i++)
+        for (uint32_t j = 0; p->groups[i].slow && p->groups[i].inter == p->inter &&
+                             (r = member(m, &p->groups[i], j)) != -2;
+             j++)
+            if (r >= 0)
+                hit[r] = 1;
+    for (size_t i = 0; i < p->n && !rc; i++) {
         const struct argus_link_group *g = &p->groups[i];
-        int r;
 
         if (!g->slow || g->inter != p->inter)
             continue;
-        for (uint32_t j = 0; (r = member(m, g, j)) != -2; j++) {
+        for (uint32_t j = 0; !rc && (r = member(m, g, j)) != -2; j++) {
             float *x = r < 0 ? NULL : argus_evidence_excess(e, m, r);
+            double past = g->by_past && x ? usual_exposed(p, g, r, 0, hit, work) : NAN;
 
-            if (r >= 0 && !x)
-                return -1;
+            rc = r >= 0 && !x ? -1 : 0;
             for (int k = g->first; x && k < g->end && k < m->n_steps; k++) {
                 double d = g->by_past ? (double)g->total[k] - g->base
                                       : (double)(g->actual[k] - g->expected[k]);
-                double own = (double)(argus_rank_col(&m->ranks[r], ARGUS_COL_EXPOSED, k) -
-                                      argus_rank_col(&m->ranks[r], ARGUS_COL_WAIT, k));
+                double usual, own;
 
-                if (m->use[k] && d > 0)
-                    x[k] = (float)fmin((double)x[k] + d, own > 0 ? own : 0);
+                if (!m->use[k] || !(d > 0))
+                    continue;
+                usual = g->by_past ? past : usual_exposed(p, g, r, k, hit, work);
+                own = own_exposed(m, r, k) - (isnan(usual) ? 0 : usual);
+                x[k] = (float)fmin((double)x[k] + d, own > 0 ? own : 0);
             }
         }
     }
-    return 0;
+    free(hit);
+    free(work);
+    return rc;
 }
 
 static int describe(const struct place *p, struct argus_evidence *e, const char *where)
@@ -399,7 +460,7 @@ static int locate(struct place *p, struct argus_evidence_list *out)
     enum unit_kind kind;
     double total = 0;
     size_t n = 0;
-    int all = 0;
+    int all = 0, only_group = 0, everywhere = 0;
     char where[320] = "the network";
 
     for (size_t i = 0; i < p->n; i++)
@@ -418,8 +479,14 @@ static int locate(struct place *p, struct argus_evidence_list *out)
     if (!e || !(e->link = calloc(1, sizeof(*e->link))))
         return -1;
     e->link->rank = e->link->peer = ARGUS_UNKNOWN;
-    e->link->scope = strdup(scope_of(kind, p->inter));
+    /* a whole node's only group: any of its GPUs */
+    if (kind == UNIT_NODE && !p->inter)
+        only_group = n == 1;
+    everywhere = p->inter && n > 1 && n == p->m->n_nodes && kind == UNIT_NODE && !all;
+    e->link->scope = strdup(only_group ? "gpu" : everywhere ? "fabric" : scope_of(kind, p->inter));
     if (!e->link->scope || name_unit(p, e, p->found, n, all))
+        return -1;
+    if (only_group && list_gpus(p, e))
         return -1;
     if (n == 1 || all)
         unit_text(p->m, &p->found[0], where, sizeof(where));

@@ -186,37 +186,42 @@ static int scan_cohort(struct scan *s, const struct argus_cohort *c)
 {
     size_t *led = calloc(s->m->n_ranks + 1, sizeof(*led)), most = 0, n_leaders = 0;
     double ratio, amount, speed;
-    int n, who = -1, rc = 0;
+    int n, who = -1, uneven = 0, rc = 0;
 
     if (!led)
         return -1;
     n = leaders(s, c, &ratio);
     if (n < MIN_STEPS)
         goto out;
-    for (int i = 0; i < n; i++)
-        if (s->q[i] >= 1 + 0.5 * (MIN_RATIO - 1) && ++led[s->top[i]] > most) {
+    /* only steps in which somebody does have more to do */
+    for (int i = 0; i < n; i++) {
+        if (s->q[i] < MIN_RATIO)
+            continue;
+        s->top[uneven++] = s->top[i];
+        if (++led[s->top[i]] > most) {
             most = led[s->top[i]];
             who = s->top[i];
         }
-    for (size_t i = 0; i < s->m->n_ranks; i++)
-        n_leaders += led[i] * 50 >= (size_t)n && led[i] > 1;
-    if (who < 0)
+    }
+    if (who < 0 || uneven < MIN_STEPS)
         goto out;
-    if ((double)most >= SINGLE_SHARE * n) {
+    for (size_t i = 0; i < s->m->n_ranks; i++)
+        n_leaders += led[i] * 50 >= (size_t)uneven && led[i] > 1;
+    if ((double)most >= SINGLE_SHARE * uneven) {
         int points = argus_cohort_ratio(c, s->m, who, s->q, s->at);
 
         ratio = argus_median(s->q, (size_t)points);
         account(s->m, c, who, &amount, &speed);
         if (ratio >= MIN_RATIO && amount > 0 && amount > speed)
-            rc = report(s, c, who, ratio, (double)most / n, 1, amount, speed);
+            rc = report(s, c, who, ratio, (double)most / uneven, 1, amount, speed);
     } else if (ratio >= MIN_RATIO && n_leaders >= 2 && c->n >= 2) {
-        /* an episode of one slow rank also changes the leader once: leaders must alternate */
+        /* a few slow ranks in turn are episodes: leaders must alternate */
         int changes = 0;
 
-        for (int i = 1; i < n; i++)
+        for (int i = 1; i < uneven; i++)
             changes += s->top[i] != s->top[i - 1];
-        if (changes * 4 >= n)
-            rc = report(s, c, -1, ratio, (double)most / n, n_leaders, 0, 0);
+        if (changes * 4 >= uneven)
+            rc = report(s, c, -1, ratio, (double)most / uneven, n_leaders, 0, 0);
     }
 out:
     free(led);

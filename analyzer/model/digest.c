@@ -8,7 +8,6 @@
 #include "analyzer/model/digest.h"
 #include "analyzer/timeline/timeline_io.h"
 
-#define DEFAULT_CLUSTER_STEPS 64
 #define MINOR_MODE 0.03 /* a mode with less of the calls is noise, not the kernel */
 
 struct loader {
@@ -19,7 +18,6 @@ struct loader {
     struct argus_class_row *classes;
     size_t n_classes;
     int *slot; /* by class id: index of comm class or kernel class, -1: not kept */
-    int cluster_steps;
 };
 
 static int no_memory(argus_error_t *err, const char *path)
@@ -426,24 +424,112 @@ static int class_arrays(struct loader *l, struct argus_rank_class *c)
     return c->typical && c->p99 && c->sum && c->count && c->modes ? 0 : -1;
 }
 
-/* One pass adds up calls and time, the next the medians of the modes that are not minor. */
+static int window_cmp(const void *a, const void *b)
+{
+    const int *x = a, *y = b;
+
+    return x[0] != y[0] ? (x[0] < y[0] ? -1 : 1) : x[1] < y[1] ? -1 : x[1] > y[1];
+}
+
+static int usable(const struct loader *l, const struct argus_cluster_row *row)
+{
+    return row->class_id < l->n_classes && row->first_step >= 0 &&
+           row->last_step >= row->first_step && row->count && row->p50 > 0 && row->sum >= 0;
+}
+
+/* The distinct intervals of steps that rows stand for. */
+static int find_windows(struct loader *l, const struct argus_cluster_row *rows, size_t n)
+{
+    struct argus_model_rank *r = &l->d->rank;
+    int *spans = malloc((n + 1) * 2 * sizeof(int));
+    size_t kept = 0, distinct = 0;
+
+    if (!spans)
+        return -1;
+    for (size_t i = 0; i < n; i++) {
+        if (!usable(l, &rows[i]) || (kept && spans[2 * kept - 2] == rows[i].first_step &&
+                                     spans[2 * kept - 1] == rows[i].last_step))
+            continue; /* rows of one window mostly stand together */
+        spans[2 * kept] = rows[i].first_step;
+        spans[2 * kept++ + 1] = rows[i].last_step;
+    }
+    qsort(spans, kept, 2 * sizeof(int), window_cmp);
+    for (size_t i = 0; i < kept; i++)
+        if (!distinct || window_cmp(&spans[2 * distinct - 2], &spans[2 * i])) {
+            spans[2 * distinct] = spans[2 * i];
+            spans[2 * distinct++ + 1] = spans[2 * i + 1];
+        }
+    r->n_windows = (int)distinct;
+    r->window_first = argus_arena_alloc(l->arena, distinct, sizeof(int));
+    r->window_last = argus_arena_alloc(l->arena, distinct, sizeof(int));
+    for (size_t i = 0; r->window_first && r->window_last && i < distinct; i++) {
+        r->window_first[i] = spans[2 * i];
+        r->window_last[i] = spans[2 * i + 1];
+    }
+    free(spans);
+    return r->window_first && r->window_last ? 0 : -1;
+}
+
+static int window_of(const struct argus_model_rank *r, const struct argus_cluster_row *row)
+{
+    int lo = 0, hi = r->n_windows - 1, span[2] = {row->first_step, row->last_step};
+
+    while (lo <= hi) {
+        int mid = (lo + hi) / 2, at[2] = {r->window_first[mid], r->window_last[mid]};
+        int d = window_cmp(span, at);
+
+        if (!d)
+            return mid;
+        if (d < 0)
+            hi = mid - 1;
+        else
+            lo = mid + 1;
+    }
+    return 0;
+}
+
+static void add_cluster(struct argus_rank_class *c, int w, const struct argus_cluster_row *row,
+                        int pass)
+{
+    if (pass == 0) {
+        c->sum[w] += (float)row->sum;
+        c->count[w] += (float)row->count;
+    } else if (pass == 1 && (float)row->count >= MINOR_MODE * c->count[w]) {
+        /* typical and p99 hold sums of medians and weights until finish_class() */
+        c->typical[w] += (float)((double)row->p50 * row->count);
+        c->p99[w] += (float)row->count;
+        c->modes[w]++;
+    } else if (pass == 2 && (float)row->count >= 0.05f * c->count[w] &&
+               !(c->p99[w] >= (float)row->p99)) {
+        c->p99[w] = (float)row->p99;
+    }
+}
+
+static void finish_class(const struct argus_model_rank *r, struct argus_rank_class *c)
+{
+    for (int w = 0; c->typical && w < r->n_windows; w++) {
+        c->typical[w] = c->p99[w] > 0 ? c->typical[w] / c->p99[w] : NAN;
+        c->p99[w] = NAN;
+    }
+}
+
+/* Passes: calls and time; medians of the modes that are not minor; the slowest mode's p99. */
 static int load_clusters(struct loader *l)
 {
     struct argus_digest *d = l->d;
     size_t n = 0;
     struct argus_cluster_row *rows =
         argus_timeline_read_all(l->t, ARGUS_DS_CLUSTERS, 1u << 27, &n, l->err);
-    int last = d->rank.first_step + d->rank.n_rows - 1, rc = rows ? 0 : -1;
+    int rc = rows ? 0 : -1;
 
-    d->rank.n_windows = d->rank.n_rows ? last / l->cluster_steps + 1 : 0;
-    for (int pass = 0; pass < 2 && !rc; pass++) {
+    if (!rc && find_windows(l, rows, n))
+        rc = no_memory(l->err, argus_timeline_path(l->t));
+    for (int pass = 0; pass < 3 && !rc; pass++) {
         for (size_t i = 0; i < n && !rc; i++) {
             const struct argus_cluster_row *row = &rows[i];
             struct argus_rank_class *c;
-            int w;
 
-            if (row->class_id >= l->n_classes || row->first_step < 0 || row->first_step > last ||
-                row->last_step < row->first_step || !row->count || row->p50 <= 0 || row->sum < 0)
+            if (!usable(l, row))
                 continue;
             if (l->slot[row->class_id] < 0) {
                 d->pooled += pass ? 0 : (double)row->sum;
@@ -452,71 +538,22 @@ static int load_clusters(struct loader *l)
             if (l->classes[row->class_id].kind == ARGUS_CLASS_COMM)
                 continue;
             c = &d->classes[l->slot[row->class_id]].data;
-            if (class_arrays(l, c)) {
+            if (class_arrays(l, c))
                 rc = no_memory(l->err, argus_timeline_path(l->t));
-                break;
-            }
-            w = row->first_step / l->cluster_steps;
-            if (!pass) {
-                c->sum[w] += (float)row->sum;
-                c->count[w] += (float)row->count;
-                continue;
-            }
-            if ((float)row->count < MINOR_MODE * c->count[w])
-                continue;
-            /* typical holds the running sum, p99 that of the weights, until finished below */
-            c->typical[w] += (float)((double)row->p50 * row->count);
-            c->p99[w] += (float)row->count;
-            c->modes[w]++;
+            else
+                add_cluster(c, window_of(&d->rank, row), row, pass);
         }
-    }
-    for (size_t i = 0; i < d->n_classes && !rc; i++)
-        for (int w = 0; w < d->rank.n_windows && d->classes[i].data.typical; w++) {
-            struct argus_rank_class *c = &d->classes[i].data;
-
-            c->typical[w] = c->p99[w] > 0 ? c->typical[w] / c->p99[w] : NAN;
-            c->p99[w] = NAN;
-        }
-    for (size_t i = 0; i < n && !rc; i++) {
-        const struct argus_cluster_row *row = &rows[i];
-        struct argus_rank_class *c;
-        int w = row->first_step / l->cluster_steps;
-
-        if (row->class_id >= l->n_classes || row->first_step < 0 || row->first_step > last ||
-            l->slot[row->class_id] < 0 || l->classes[row->class_id].kind == ARGUS_CLASS_COMM)
-            continue;
-        c = &d->classes[l->slot[row->class_id]].data;
-        if (c->typical && (float)row->count >= 0.05f * c->count[w] &&
-            !(c->p99[w] >= (float)row->p99))
-            c->p99[w] = (float)row->p99;
+        for (size_t i = 0; pass == 1 && i < d->n_classes; i++)
+            finish_class(&d->rank, &d->classes[i].data);
     }
     free(rows);
     return rc;
 }
 
-int argus_digest_cluster_steps(const char *path)
+int argus_digest_load(const char *path, argus_arena_t *arena, struct argus_digest *d,
+                      argus_error_t *err)
 {
-    argus_timeline_t *t = argus_timeline_open(path, NULL);
-    struct argus_cluster_row rows[256];
-    size_t n = t ? argus_timeline_rows(t, ARGUS_DS_CLUSTERS) : 0;
-    int most = 0;
-
-    if (n > 256)
-        n = 256;
-    if (n && !argus_timeline_read(t, ARGUS_DS_CLUSTERS, 0, n, rows, NULL))
-        for (size_t i = 0; i < n; i++) {
-            int span = rows[i].last_step - rows[i].first_step + 1;
-            if (rows[i].first_step >= 0 && span > most && span <= 100000)
-                most = span;
-        }
-    argus_timeline_close(t);
-    return most > 0 ? most : DEFAULT_CLUSTER_STEPS;
-}
-
-int argus_digest_load(const char *path, int cluster_steps, argus_arena_t *arena,
-                      struct argus_digest *d, argus_error_t *err)
-{
-    struct loader l = {.arena = arena, .d = d, .err = err, .cluster_steps = cluster_steps};
+    struct loader l = {.arena = arena, .d = d, .err = err};
     struct argus_model_rank *r = &d->rank;
     int rc = -1;
 

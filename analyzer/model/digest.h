@@ -49,11 +49,9 @@ struct argus_digest {
     double pooled; /* ns in classes that cannot be compared */
 };
 
-/* Read `path` into `d`.  cluster_steps: steps a window. */
-int argus_digest_load(const char *path, int cluster_steps, argus_arena_t *arena,
-                      struct argus_digest *d, argus_error_t *err);
-/* Steps that a row of `clusters` stands for; 64 when the file does not say. */
-int argus_digest_cluster_steps(const char *path);
+/* Read `path` into `d`. */
+int argus_digest_load(const char *path, argus_arena_t *arena, struct argus_digest *d,
+                      argus_error_t *err);
 
 /* The parts of argus_model_load(), each in its file. */
 struct argus_model_build {

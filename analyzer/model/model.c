@@ -58,12 +58,12 @@ void argus_model_note(struct argus_model *m, const char *format, ...)
         m->n_notes++;
 }
 
-static void load_one(struct queue *q, size_t i, char **paths, int cluster_steps, argus_arena_t *a)
+static void load_one(struct queue *q, size_t i, char **paths, argus_arena_t *a)
 {
     argus_error_t err = {{0}};
     struct argus_digest *d = &q->digests[i];
 
-    if (!argus_digest_load(paths[i], cluster_steps, a, d, &err)) {
+    if (!argus_digest_load(paths[i], a, d, &err)) {
         d->done = 1;
     } else {
         memcpy(d->error, err.text, sizeof(d->error));
@@ -72,20 +72,20 @@ static void load_one(struct queue *q, size_t i, char **paths, int cluster_steps,
     atomic_fetch_add(&q->done, 1);
 }
 
-static void run_loader(struct queue *q, char **paths, size_t n, int cluster_steps, argus_arena_t *a,
+static void run_loader(struct queue *q, char **paths, size_t n, argus_arena_t *a,
                        const struct argus_model_options *o)
 {
     size_t i;
 
     while ((i = atomic_fetch_add(&q->next, 1)) < n) {
-        load_one(q, i, paths, cluster_steps, a);
+        load_one(q, i, paths, a);
         if (o && o->progress)
             o->progress(o->progress_arg, atomic_load(&q->done), n);
     }
 }
 
 /* Serial HDF5 is not thread-safe, so loaders are processes; a file that kills its loader costs one rank. */
-static void load_all(struct queue *q, char **paths, size_t n, int cluster_steps, argus_arena_t *a,
+static void load_all(struct queue *q, char **paths, size_t n, argus_arena_t *a,
                      const struct argus_model_options *o)
 {
     long cpus = o->processes > 0 ? o->processes : sysconf(_SC_NPROCESSORS_ONLN);
@@ -103,12 +103,12 @@ static void load_all(struct queue *q, char **paths, size_t n, int cluster_steps,
             break;
         if (pid == 0) {
             argus_arena_child(a);
-            run_loader(q, paths, n, cluster_steps, a, NULL);
+            run_loader(q, paths, n, a, NULL);
             _exit(0);
         }
         pids[started++] = pid;
     }
-    run_loader(q, paths, n, cluster_steps, a, o);
+    run_loader(q, paths, n, a, o);
     for (size_t p = 0; p < started; p++)
         while (waitpid(pids[p], NULL, 0) < 0 && errno == EINTR)
             ;
@@ -307,13 +307,12 @@ struct argus_model *argus_model_load(const char *dir, const struct argus_model_o
         argus_error(err, "%s: no memory", dir);
         goto error;
     }
-    m->cluster_steps = argus_digest_cluster_steps(paths[0]);
     q = argus_arena_alloc(m->arena, 1, sizeof(*q) + n * sizeof(q->digests[0]));
     if (!q) {
         argus_error(err, "%s: no memory", dir);
         goto error;
     }
-    load_all(q, paths, n, m->cluster_steps, m->arena, options);
+    load_all(q, paths, n, m->arena, options);
     if (fill(m, q, n, m->arena, options, err))
         goto error;
     argus_timeline_list_free(paths, n);

@@ -159,8 +159,9 @@ struct argus_model_rank {
     struct argus_rank_class *classes; /* in order of kernel_class */
     size_t n_classes;
     int n_windows;
-    double clock_offset;   /* ns to add to its times, for pictures and host gaps only */
-    double clock_residual; /* ns */
+    int *window_first, *window_last; /* [n_windows] own steps, inclusive, in order of the first */
+    double clock_offset;             /* ns to add to its times, for pictures and host gaps only */
+    double clock_residual;           /* ns */
 };
 
 struct argus_peer_set {
@@ -194,8 +195,7 @@ struct argus_model {
     int n_steps;
     uint8_t *use; /* [n_steps] 1: compared (no warm-up, no gap, not partial) */
     int n_used;
-    int cluster_steps; /* steps a window */
-    int n_windows;     /* most that a rank has */
+    int n_windows; /* most that a rank has */
     struct argus_group *groups;
     size_t n_groups;
     struct argus_comm_class *comm_classes;
@@ -253,6 +253,15 @@ static inline float argus_rank_col(const struct argus_model_rank *r, enum argus_
     return i < 0 ? NAN : r->col[c] ? r->col[c][i] : 0.0f;
 }
 
+/* Steps of window w of rank `r` that lie in [first, end) of the common steps, as a share of it. */
+static inline double argus_rank_window_share(const struct argus_model_rank *r, int w, int first,
+                                             int end)
+{
+    int a = r->window_first[w] + r->shift, b = r->window_last[w] + r->shift + 1;
+    int from = a > first ? a : first, to = b < end ? b : end;
+
+    return to > from ? (double)(to - from) / (b - a) : 0;
+}
 /* Value of a window array (as in argus_rank_class) of rank `r`. */
 static inline float argus_rank_window(const struct argus_model_rank *r, const float *array, int w)
 {
