@@ -196,6 +196,9 @@ static int take_ranks(struct argus_model *m, struct argus_digest **picked, size_
         m->simulated |= r->info.simulated != 0;
         if (r->n_windows > m->n_windows)
             m->n_windows = r->n_windows;
+        for (int w = 0; w < r->n_windows; w++)
+            if (r->window_last[w] - r->window_first[w] >= m->cluster_steps)
+                m->cluster_steps = r->window_last[w] - r->window_first[w] + 1;
     }
     return 0;
 }

@@ -195,7 +195,8 @@ struct argus_model {
     int n_steps;
     uint8_t *use; /* [n_steps] 1: compared (no warm-up, no gap, not partial) */
     int n_used;
-    int n_windows; /* most that a rank has */
+    int cluster_steps; /* steps of the widest window */
+    int n_windows;     /* most that a rank has */
     struct argus_group *groups;
     size_t n_groups;
     struct argus_comm_class *comm_classes;
