@@ -3,6 +3,7 @@
  * timeline_dump FILE                     rows of each dataset, attributes
  * timeline_dump FILE DATASET [MEMBER...] rows as tab-separated values
  * timeline_dump --layout                 every dataset, member and attribute
+ * timeline_dump --sample FILE sealed|open|killed   a timeline with rows in every dataset
  *
  * For the tests.  Strings stand for ids where the member is one.
  */
@@ -11,6 +12,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <signal.h>
+#include <unistd.h>
 
 #include "analyzer/timeline/layout.h"
 
@@ -134,6 +138,55 @@ static void print_layout(void)
     }
 }
 
+#define SAMPLE_ROWS 200
+
+/* Values that differ between rows and members: byte i of a row is i * 7 + row, ids stay small. */
+static int make_sample(const char *path, const char *how)
+{
+    struct argus_timeline_info info = {.job = "4711",
+                                       .step = "0",
+                                       .rank = 3,
+                                       .world = 8,
+                                       .node = "n07",
+                                       .gpu_name = "none",
+                                       .source = "argus",
+                                       .mode = "summary",
+                                       .window = 64};
+    struct argus_timeline_counters counters = {.records = 12, .dropped_source = {1, 2, 3}};
+    argus_timeline_writer_t *w;
+    unsigned char row[256];
+    argus_error_t err;
+
+    w = argus_timeline_create(path, &info, 1, &err);
+    if (!w)
+        goto error;
+    argus_timeline_set_counters(w, &counters);
+    for (int i = 0; i < SAMPLE_ROWS; i++) {
+        char name[32];
+
+        snprintf(name, sizeof(name), "name %d", i);
+        if (argus_timeline_add_string(w, name, strlen(name)) != (uint32_t)i)
+            goto error;
+        for (int d = ARGUS_DS_COMMS; d < ARGUS_DS_COUNT; d++) {
+            for (size_t b = 0; b < tl_tables[d].row_bytes; b++)
+                row[b] = (unsigned char)((b * 7 + (size_t)i) % 64);
+            if (argus_timeline_append(w, d, row, 1, &err) != 0)
+                goto error;
+        }
+    }
+    if (!strcmp(how, "sealed"))
+        return argus_timeline_seal(w, "exit", &err);
+    if (argus_timeline_flush(w, &err) != 0)
+        goto error;
+    if (!strcmp(how, "killed"))
+        raise(SIGKILL);
+    argus_timeline_abandon(w);
+    return 0;
+error:
+    fprintf(stderr, "timeline_dump: %s\n", err.text);
+    return 1;
+}
+
 int main(int argc, char **argv)
 {
     argus_timeline_t *t;
@@ -144,6 +197,8 @@ int main(int argc, char **argv)
         print_layout();
         return 0;
     }
+    if (argc == 4 && !strcmp(argv[1], "--sample"))
+        return make_sample(argv[2], argv[3]);
     if (argc < 2) {
         fputs("usage: timeline_dump FILE [DATASET [MEMBER...]] | --layout\n", stderr);
         return 2;
