@@ -254,15 +254,26 @@ static int index_streams(struct output *o)
     return 0;
 }
 
-static uint32_t stream_of(const struct output *o, const struct import_event *ev)
+/* A launch counts with the stream that its kernel ran on. */
+static int place_launches(struct output *o)
 {
-    const struct import_op *op = &o->t->ops[ev->op];
-    struct correlation key = {ev->correlation, 0}, *found;
+    struct import_trace *t = o->t;
 
-    if (op->kind != ARGUS_CLASS_LAUNCH || !ev->correlation || !o->n_streams)
-        return op->stream;
-    found = bsearch(&key, o->streams, o->n_streams, sizeof(key), by_id);
-    return found ? found->stream : op->stream;
+    for (size_t i = 0; i < t->n_events && o->n_streams; i++) {
+        struct import_op op = t->ops[t->events[i].op];
+        struct correlation key = {t->events[i].correlation, 0}, *found;
+
+        if (op.kind != ARGUS_CLASS_LAUNCH || !key.id)
+            continue;
+        found = bsearch(&key, o->streams, o->n_streams, sizeof(key), by_id);
+        if (!found || found->stream == op.stream)
+            continue;
+        op.stream = found->stream;
+        t->events[i].op = import_op(t, &op);
+        if (t->events[i].op == ARGUS_NONE)
+            return -1;
+    }
+    return 0;
 }
 
 static int write_event(struct output *o, const struct import_event *ev, argus_error_t *err)
@@ -270,7 +281,7 @@ static int write_event(struct output *o, const struct import_event *ev, argus_er
     struct op_facts *f = &o->ops[ev->op];
     struct argus_event_row row = {.start = ev->start + o->t->time_base,
                                   .duration = ev->duration,
-                                  .stream = stream_of(o, ev),
+                                  .stream = o->t->ops[ev->op].stream,
                                   .step = ARGUS_STEP_NONE,
                                   .seq = ARGUS_NONE};
 
@@ -417,10 +428,12 @@ static int start_output(struct output *o, int world, int whole, argus_error_t *e
     o->s = argus_summary_create(&options, o->w, err);
     if (!o->s)
         return -1;
+    if (index_streams(o) != 0 || place_launches(o) != 0)
+        return argus_error(err, "%s: out of memory", o->t->path);
     o->string_ids = calloc(o->t->n_strings + 1, sizeof(*o->string_ids));
     o->groups = calloc(o->t->n_groups + 1, sizeof(*o->groups));
     o->ops = calloc(o->t->n_ops + 1, sizeof(*o->ops));
-    if (!o->string_ids || !o->groups || !o->ops || index_streams(o) != 0 || mark_levels(o) != 0)
+    if (!o->string_ids || !o->groups || !o->ops || mark_levels(o) != 0)
         return argus_error(err, "%s: out of memory", o->t->path);
     for (size_t i = 0; i < o->t->n_groups; i++) {
         if (resolve_group(o, i) != 0)
