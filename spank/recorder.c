@@ -133,9 +133,14 @@ static _Noreturn void run_program(const struct argus_identity *id, const char *p
     char *const argv[] = {(char *)"argus-record", (char *)spool, NULL};
     char *const envp[] = {(char *)"PATH=/usr/bin:/bin", (char *)"LC_ALL=C", NULL};
     int rc = argus_drop_become(id);
+    sigset_t term;
 
     if (rc)
         fail(fd, STAGE_IDENTITY, rc);
+    /* A step may be over before the program is ready to be told: it unblocks this itself. */
+    sigemptyset(&term);
+    sigaddset(&term, SIGTERM);
+    sigprocmask(SIG_BLOCK, &term, NULL);
     /* Changing ids cleared it; the parent may have died before it was set. */
     prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0);
     if (getppid() != parent)

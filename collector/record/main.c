@@ -36,6 +36,7 @@ static void usage(FILE *out)
 static int signals(void)
 {
     struct sigaction sa = {.sa_handler = on_signal};
+    sigset_t term;
 
     sigemptyset(&sa.sa_mask);
     if (sigaction(SIGTERM, &sa, NULL) < 0 || sigaction(SIGINT, &sa, NULL) < 0)
@@ -43,6 +44,10 @@ static int signals(void)
     sa.sa_handler = SIG_IGN;
     sigaction(SIGPIPE, &sa, NULL);
     sigaction(SIGHUP, &sa, NULL);
+    /* The plugin starts us with SIGTERM blocked: the step may be over before we got here. */
+    sigemptyset(&term);
+    sigaddset(&term, SIGTERM);
+    sigprocmask(SIG_UNBLOCK, &term, NULL);
     /* Who started us waits for us; without it nobody tells when the step is over. */
     return prctl(PR_SET_PDEATHSIG, SIGTERM);
 }

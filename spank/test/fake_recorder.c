@@ -72,9 +72,10 @@ static void report_signals(FILE *out)
     for (int sig = 1; sig < 32; sig++) {
         struct sigaction sa;
 
-        blocked += sigismember(&mask, sig) == 1;
+        blocked += sigismember(&mask, sig) == 1 && sig != SIGTERM;
         ignored += !sigaction(sig, NULL, &sa) && sa.sa_handler != SIG_DFL;
     }
+    fprintf(out, "term_blocked=%d\n", sigismember(&mask, SIGTERM));
     fprintf(out, "blocked=%d\nignored=%d\nno_new_privs=%d\n", blocked, ignored,
             prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0));
 }
@@ -83,6 +84,7 @@ int main(int argc, char **argv)
 {
     char path[1024], cwd[256], behaviour[64] = "";
     mode_t mask = umask(077);
+    sigset_t term;
     FILE *out;
 
     if (argc != 2)
@@ -106,6 +108,9 @@ int main(int argc, char **argv)
         return 4;
     report_signals(out);
     signal(SIGTERM, strcmp(behaviour, "stubborn") ? on_term : SIG_IGN);
+    sigemptyset(&term);
+    sigaddset(&term, SIGTERM);
+    sigprocmask(SIG_UNBLOCK, &term, NULL);
     report_ids(out);
     report_files(out);
     fprintf(out, "cwd=%s\numask=%03o\n", getcwd(cwd, sizeof(cwd)) ? cwd : "?", mask);

@@ -107,7 +107,9 @@ static void recorder_is_the_user_and_nothing_else(void **unused)
         snprintf(name, sizeof(name), "fd%d", fd);
         assert_null(host_value(text, name));
     }
+    /* All but the one that must not be lost before it is ready. */
     assert_value("blocked", "0");
+    assert_value("term_blocked", "1");
     assert_value("ignored", "0");
     assert_value("no_new_privs", "1");
     assert_value("cwd", "/");
@@ -154,6 +156,16 @@ static void stops_when_no_task_ever_ran(void **unused)
     host_exit();
     assert_true(host_gone(pid, 0));
     host_unload();
+}
+
+/* A step shorter than the recorder's start: SIGTERM waits for its handler. */
+static void step_shorter_than_the_start(void **unused)
+{
+    (void)unused;
+    behave("leaves");
+    host_start("on");
+    host_stop();
+    assert_true(host_exists("%s/77.0/report", host.spool));
 }
 
 static void stubborn_recorder_costs_drain_s(void **unused)
@@ -401,6 +413,7 @@ int main(void)
         T(recorder_is_the_user_and_nothing_else),
         T(stops_at_the_last_task),
         T(stops_when_no_task_ever_ran),
+        T(step_shorter_than_the_start),
         T(stubborn_recorder_costs_drain_s),
         T(dead_recorder_costs_nothing),
         T(missing_recorder_is_one_line),
