@@ -11,6 +11,18 @@
 #define CELL_MIN 10 /* height of a row that still carries a label */
 #define LABEL_WIDTH 150
 
+#ifndef __has_feature
+#define __has_feature(x) 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
+/* fontconfig keeps what it parsed of its configuration until the process ends. */
+const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void)
+{
+    return "leak:libfontconfig";
+}
+#endif
+
 static cairo_status_t collect(void *closure, const unsigned char *data, unsigned length)
 {
     struct picture *p = closure;

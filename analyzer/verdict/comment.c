@@ -234,8 +234,16 @@ static char *join(struct line *l)
         l->n--;
     }
     text = malloc(length + 1);
-    for (size_t i = 0; text && i < l->n; i++)
-        at += (size_t)sprintf(text + at, "%s%s", i ? " " : "", l->tokens[i].text);
+    for (size_t i = 0; text && i < l->n; i++) {
+        size_t n = strlen(l->tokens[i].text);
+
+        if (i)
+            text[at++] = ' ';
+        memcpy(text + at, l->tokens[i].text, n);
+        at += n;
+    }
+    if (text)
+        text[at] = '\0';
     return text;
 }
 
