@@ -241,7 +241,7 @@ static int write_rank(const struct job *j, int r, const char *dir, argus_error_t
     int64_t clock = 1700000000000000000LL;
     char path[4352];
 
-    snprintf(path, sizeof(path), "%s/" ARGUS_TIMELINE_NAME, dir, r);
+    snprintf(path, sizeof(path), "%.4096s/" ARGUS_TIMELINE_NAME, dir, r);
     snprintf(info.job, sizeof(info.job), "scale%d", j->ranks);
     snprintf(info.step, sizeof(info.step), "0");
     snprintf(info.node, sizeof(info.node), "n%04d", r / 8);
