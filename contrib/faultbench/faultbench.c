@@ -105,8 +105,11 @@ static void place(struct fb_spec *s, uint64_t seed)
     s->fault.node = (int)(fb_random(&rng) % (uint64_t)nodes);
     s->fault.stage = (int)(fb_random(&rng) % (uint64_t)s->pp);
     s->fault.onset = onsets[fb_random(&rng) % 3];
-    if (s->fault.kind == FB_UNIFORM)
+    if (s->fault.kind == FB_UNIFORM) {
+        /* Small shifts count when they last 50 steps. */
         s->fault.onset = 40;
+        s->steps = 120;
+    }
     if (s->fault.kind == FB_SPLIT || s->fault.kind == FB_SLOW_STAGE)
         s->fault.onset = 0;
     s->clock_offset_ms = fb_random(&rng) % 2 ? 5.0 : 0.0;

@@ -433,15 +433,21 @@ static void shuffle(struct build *b)
 /* A rank's share of a layer's parameters. */
 static uint64_t shard_bytes(const struct build *b)
 {
-    return (96u << 20) / (uint64_t)b->s->dp;
+    return (32u << 20) / (uint64_t)b->s->dp;
+}
+
+/* FSDP: this layer's parameters are there (fetched during the layer before); fetch the next one's. */
+static void gather(struct build *b)
+{
+    if (b->s->style != FB_FSDP)
+        return;
+    wait_for(b, FB_COMPUTE, FB_GRADS);
+    collective(b, b->l->ch_dp[b->rank], FB_GRADS, ARGUS_FUNC_ALLGATHER, shard_bytes(b));
 }
 
 static void layer_forward(struct build *b)
 {
-    if (b->s->style == FB_FSDP) {
-        collective(b, b->l->ch_dp[b->rank], FB_GRADS, ARGUS_FUNC_ALLGATHER, shard_bytes(b));
-        wait_for(b, FB_COMPUTE, FB_GRADS);
-    }
+    gather(b);
     run_all(b, layer_f, COUNT(layer_f));
     model_reduce(b);
     if (b->s->style == FB_MOE) {
@@ -459,10 +465,7 @@ static void layer_backward(struct build *b, int last_microbatch)
 {
     int dp = b->l->ch_dp[b->rank];
 
-    if (b->s->style == FB_FSDP) {
-        collective(b, dp, FB_GRADS, ARGUS_FUNC_ALLGATHER, shard_bytes(b));
-        wait_for(b, FB_COMPUTE, FB_GRADS);
-    }
+    gather(b);
     if (b->s->style == FB_MOE) {
         shuffle(b);
         kernel(b, &expert_b, 1.0);
