@@ -62,7 +62,8 @@ static int write_step_comm(argus_summary_t *s, int32_t step, argus_error_t *err)
     struct argus_step_comm_row rows[64];
     size_t n = 0;
 
-    qsort(s->touched, s->n_touched, sizeof(*s->touched), by_id);
+    if (s->n_touched)
+        qsort(s->touched, s->n_touched, sizeof(*s->touched), by_id);
     for (size_t i = 0; i < s->n_touched; i++) {
         struct class_acc *a = &s->accs[s->touched[i]];
 
