@@ -105,25 +105,25 @@ const size_t tl_n_counter_members = sizeof(tl_counter_members) / sizeof(tl_count
 const struct tl_member tl_state_members[] = {S(format), S(version), S(sealed), S(end)};
 const size_t tl_n_state_members = sizeof(tl_state_members) / sizeof(tl_state_members[0]);
 
-#define TABLE(name, row, rows, m)                                                                  \
-    {                                                                                              \
-        name, sizeof(struct row), rows, m, sizeof(m) / sizeof(m[0])                                \
-    }
+/* clang-format off */
+#define TABLE(name, row, live, sealed, m)                                                          \
+    {name, sizeof(struct row), live, sealed, m, sizeof(m) / sizeof((m)[0])}
 const struct tl_table tl_tables[ARGUS_DS_COUNT] = {
-    [ARGUS_DS_STRINGS] = {"strings", 1, 8192, NULL, 0},
-    [ARGUS_DS_STRINGS_INDEX] = TABLE("strings_index", argus_string_row, 256, string_members),
-    [ARGUS_DS_COMMS] = TABLE("comms", argus_comm_row, 32, comm_members),
-    [ARGUS_DS_CLASSES] = TABLE("classes", argus_class_row, 128, class_members),
-    [ARGUS_DS_STEPS] = TABLE("steps", argus_step_row, 128, step_members),
-    [ARGUS_DS_STEP_COMM] = TABLE("step_comm", argus_step_comm_row, 512, step_comm_members),
-    [ARGUS_DS_CLUSTERS] = TABLE("clusters", argus_cluster_row, 512, cluster_members),
-    [ARGUS_DS_EVENTS] = TABLE("events", argus_event_row, 4096, event_members),
-    [ARGUS_DS_MARKS] = TABLE("marks", argus_mark_row, 512, mark_members),
-    [ARGUS_DS_STACKS] = TABLE("stacks", argus_stack_row, 128, stack_members),
-    [ARGUS_DS_HEALTH] = TABLE("health", argus_health_row, 512, health_members),
-    [ARGUS_DS_ANCHORS] = TABLE("anchors", argus_anchor_row, 64, anchor_members),
-    [ARGUS_DS_GAPS] = TABLE("gaps", argus_gap_row, 64, gap_members),
+    [ARGUS_DS_STRINGS] = {"strings", 1, 2048, 8192, NULL, 0},
+    [ARGUS_DS_STRINGS_INDEX] = TABLE("strings_index", argus_string_row, 64, 256, string_members),
+    [ARGUS_DS_COMMS] = TABLE("comms", argus_comm_row, 32, 32, comm_members),
+    [ARGUS_DS_CLASSES] = TABLE("classes", argus_class_row, 32, 128, class_members),
+    [ARGUS_DS_STEPS] = TABLE("steps", argus_step_row, 32, 128, step_members),
+    [ARGUS_DS_STEP_COMM] = TABLE("step_comm", argus_step_comm_row, 128, 512, step_comm_members),
+    [ARGUS_DS_CLUSTERS] = TABLE("clusters", argus_cluster_row, 128, 512, cluster_members),
+    [ARGUS_DS_EVENTS] = TABLE("events", argus_event_row, 4096, 4096, event_members),
+    [ARGUS_DS_MARKS] = TABLE("marks", argus_mark_row, 256, 512, mark_members),
+    [ARGUS_DS_STACKS] = TABLE("stacks", argus_stack_row, 32, 128, stack_members),
+    [ARGUS_DS_HEALTH] = TABLE("health", argus_health_row, 128, 512, health_members),
+    [ARGUS_DS_ANCHORS] = TABLE("anchors", argus_anchor_row, 32, 64, anchor_members),
+    [ARGUS_DS_GAPS] = TABLE("gaps", argus_gap_row, 32, 64, gap_members),
 };
+/* clang-format on */
 
 const char *argus_timeline_dataset_name(enum argus_dataset dataset)
 {

@@ -18,18 +18,94 @@
 
 #define COMPACT_ALWAYS (UINT64_C(8) << 20) /* below this size copying costs nothing */
 
-static int copy_chunks(argus_timeline_writer_t *w, enum argus_dataset which, hid_t to)
+/* A chunk of the file that is being sealed, as it is there; its size in *n. */
+static int read_packed(argus_timeline_writer_t *w, enum argus_dataset which, hsize_t offset,
+                       uint32_t *mask, size_t *n)
 {
     const struct tl_table *t = &tl_tables[which];
-    const struct tl_set *set = &w->sets[which];
-    hsize_t chunk_bytes, offset;
+    hid_t from = w->sets[which].dset;
+    hsize_t bytes;
+
+    if (H5Dget_chunk_storage_size(from, &offset, &bytes) < 0 ||
+        bytes > tl_pack_bound((size_t)t->live_rows * t->row_bytes) ||
+        H5Dread_chunk(from, H5P_DEFAULT, &offset, mask, w->packed) < 0)
+        return -1;
+    *n = bytes;
+    return 0;
+}
+
+/* Collects rows into the larger chunks of a sealed file. */
+struct sink {
+    argus_timeline_writer_t *w;
+    const struct tl_table *t;
+    hid_t to;
+    uint32_t chunk_rows;
+    unsigned char *rows;
+    size_t n;       /* rows waiting */
+    hsize_t offset; /* of the first of them */
+};
+
+static int sink_write(struct sink *s)
+{
+    size_t bytes = (size_t)s->chunk_rows * s->t->row_bytes, used = s->n * s->t->row_bytes;
     uint32_t mask;
 
-    for (offset = 0; offset + set->n < set->rows; offset += t->chunk_rows) {
-        if (H5Dget_chunk_storage_size(set->dset, &offset, &chunk_bytes) < 0 ||
-            chunk_bytes > tl_pack_bound((size_t)t->chunk_rows * t->row_bytes) ||
-            H5Dread_chunk(set->dset, H5P_DEFAULT, &offset, &mask, w->packed) < 0 ||
-            H5Dwrite_chunk(to, H5P_DEFAULT, mask, &offset, chunk_bytes, w->packed) < 0)
+    if (!s->n)
+        return 0;
+    memset(s->rows + used, 0, bytes - used);
+    bytes = tl_pack(s->rows, bytes, s->t->row_bytes, s->w->scratch, s->w->packed, &mask);
+    if (H5Dwrite_chunk(s->to, H5P_DEFAULT, mask, &s->offset, bytes, s->w->packed) < 0)
+        return -1;
+    s->offset += s->n;
+    s->n = 0;
+    return 0;
+}
+
+static int sink_put(struct sink *s, const unsigned char *rows, size_t n)
+{
+    while (n) {
+        size_t take = s->chunk_rows - s->n;
+
+        if (take > n)
+            take = n;
+        memcpy(s->rows + s->n * s->t->row_bytes, rows, take * s->t->row_bytes);
+        s->n += take;
+        rows += take * s->t->row_bytes;
+        n -= take;
+        if (s->n == s->chunk_rows && sink_write(s) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int recode(argus_timeline_writer_t *w, enum argus_dataset which, struct sink *s)
+{
+    const struct tl_set *set = &w->sets[which];
+    size_t bytes = (size_t)s->t->live_rows * s->t->row_bytes, n;
+    unsigned char *chunk = malloc(bytes);
+    int rc = chunk ? 0 : -1;
+    uint32_t mask;
+
+    for (hsize_t offset = 0; rc == 0 && offset + set->n < set->rows; offset += s->t->live_rows) {
+        if (read_packed(w, which, offset, &mask, &n) != 0 ||
+            tl_unpack(w->packed, n, 0, 1, mask, s->t->row_bytes, w->scratch, chunk, bytes) != 0 ||
+            sink_put(s, chunk, s->t->live_rows) != 0)
+            rc = -1;
+    }
+    free(chunk);
+    return rc;
+}
+
+/* Whole chunks go over as they are where their size stays. */
+static int copy_packed(argus_timeline_writer_t *w, enum argus_dataset which, struct sink *s)
+{
+    const struct tl_set *set = &w->sets[which];
+    uint32_t mask;
+    size_t n;
+
+    for (; s->offset + set->n < set->rows; s->offset += s->t->live_rows) {
+        if (read_packed(w, which, s->offset, &mask, &n) != 0 ||
+            H5Dwrite_chunk(s->to, H5P_DEFAULT, mask, &s->offset, n, w->packed) < 0)
             return -1;
     }
     return 0;
@@ -37,32 +113,26 @@ static int copy_chunks(argus_timeline_writer_t *w, enum argus_dataset which, hid
 
 static int copy_set(argus_timeline_writer_t *w, enum argus_dataset which, hid_t file)
 {
-    const struct tl_table *t = &tl_tables[which];
     struct tl_set *set = &w->sets[which];
-    uint32_t chunk_rows = t->chunk_rows;
-    hsize_t offset = set->rows - set->n;
-    uint32_t mask;
-    hid_t to;
+    struct sink s = {.w = w, .t = &tl_tables[which], .chunk_rows = tl_tables[which].chunk_rows};
     int rc = -1;
 
-    if (set->rows && set->rows < chunk_rows)
-        chunk_rows = (uint32_t)set->rows;
-    to = tl_create_dataset(file, which, set->rows, chunk_rows);
-    if (to < 0)
-        return -1;
-    if (copy_chunks(w, which, to) != 0)
+    if (set->rows && set->rows < s.chunk_rows)
+        s.chunk_rows = (uint32_t)set->rows;
+    s.to = tl_create_dataset(file, which, set->rows, s.chunk_rows);
+    s.rows = malloc((size_t)s.chunk_rows * s.t->row_bytes);
+    if (s.to < 0 || !s.rows)
         goto out;
-    if (set->n) {
-        size_t bytes = (size_t)chunk_rows * t->row_bytes;
-
-        memset(set->buffer + set->n * t->row_bytes, 0, bytes - set->n * t->row_bytes);
-        bytes = tl_pack(set->buffer, bytes, t->row_bytes, w->scratch, w->packed, &mask);
-        if (H5Dwrite_chunk(to, H5P_DEFAULT, mask, &offset, bytes, w->packed) < 0)
-            goto out;
-    }
+    if (s.chunk_rows == s.t->live_rows ? copy_packed(w, which, &s) != 0 : recode(w, which, &s) != 0)
+        goto out;
+    if (sink_put(&s, set->buffer, set->n) != 0 || sink_write(&s) != 0)
+        goto out;
     rc = 0;
 out:
-    return H5Dclose(to) < 0 ? -1 : rc;
+    free(s.rows);
+    if (s.to >= 0 && H5Dclose(s.to) < 0)
+        rc = -1;
+    return rc;
 }
 
 static int compact(argus_timeline_writer_t *w, const struct tl_state *state, argus_error_t *err)

@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "analyzer/timeline/timeline_io.h"
+#include "analyzer/timeline/writer.h"
 
 static char dir[64];
 
@@ -263,6 +263,81 @@ static void live_file_is_refreshed(void **state)
     argus_timeline_close(t);
 }
 
+/* A step every two seconds, flushed as it comes: what is rewritten stays within the budget of 2.7 KB a
+ * rank and step while the file is written, and is gone when it is sealed. */
+static void flushing_often_wastes_little(void **state)
+{
+    struct argus_timeline_info info = info_of(8);
+    const int steps = 1500;
+    argus_timeline_writer_t *w;
+    argus_timeline_t *t;
+    argus_error_t err;
+    uint64_t live;
+    struct stat st;
+
+    (void)state;
+    w = argus_timeline_create(path_of("rank-00008.h5"), &info, 1, &err);
+    assert_non_null(w);
+    append_classes(w);
+    for (int i = 0; i < steps; i++) {
+        append_steps(w, i, 1);
+        w->partial_at -= 2; /* two seconds later */
+        assert_int_equal(argus_timeline_flush(w, &err), 0);
+    }
+    live = argus_timeline_bytes(w);
+    assert_true(live / (uint64_t)steps < 1500);
+    assert_int_equal(argus_timeline_seal(w, "exit", &err), 0);
+    assert_int_equal(stat(path_of("rank-00008.h5"), &st), 0);
+    print_message("# %d flushes: %lu bytes while written, %ld sealed\n", steps, (unsigned long)live,
+                  (long)st.st_size);
+    assert_true(st.st_size < 80000);
+    t = argus_timeline_open(path_of("rank-00008.h5"), &err);
+    assert_non_null(t);
+    check_steps(t, (size_t)steps);
+    assert_int_equal(argus_timeline_rows(t, ARGUS_DS_STEP_COMM), steps * 8);
+    argus_timeline_close(t);
+}
+
+/* A large file is closed where it is: no second copy of much data. */
+static void large_file_is_sealed_in_place(void **state)
+{
+    struct argus_timeline_info info = info_of(9);
+    struct argus_event_row ev[512];
+    argus_timeline_writer_t *w;
+    argus_timeline_t *t;
+    argus_error_t err;
+    struct stat before, after;
+    uint64_t seed = 1;
+
+    (void)state;
+    w = argus_timeline_create(path_of("rank-00009.h5"), &info, 1, &err);
+    assert_non_null(w);
+    append_steps(w, 0, 200);
+    for (int i = 0; i < 2000; i++) {
+        for (int k = 0; k < 512; k++) {
+            seed = seed * 6364136223846793005u + 1442695040888963407u;
+            ev[k] = (struct argus_event_row){.start = (int64_t)(seed >> 2),
+                                             .duration = (int64_t)(seed >> 40),
+                                             .seq = ARGUS_NONE};
+        }
+        assert_int_equal(argus_timeline_append(w, ARGUS_DS_EVENTS, ev, 512, &err), 0);
+    }
+    assert_int_equal(argus_timeline_flush(w, &err), 0);
+    assert_int_equal(stat(path_of("rank-00009.h5.open"), &before), 0);
+    assert_true(before.st_size > 8 << 20);
+    assert_int_equal(argus_timeline_seal(w, "exit", &err), 0);
+    assert_int_equal(stat(path_of("rank-00009.h5"), &after), 0);
+    assert_int_equal(before.st_ino, after.st_ino);
+    t = argus_timeline_open(path_of("rank-00009.h5"), &err);
+    assert_non_null(t);
+    check_steps(t, 200);
+    assert_int_equal(argus_timeline_rows(t, ARGUS_DS_EVENTS), 2000 * 512);
+    assert_int_equal(argus_timeline_read(t, ARGUS_DS_EVENTS, 1999 * 512, 512, ev, &err), 0);
+    assert_int_equal(ev[511].start, (int64_t)(seed >> 2));
+    assert_int_equal(argus_timeline_sealed(t), 1);
+    argus_timeline_close(t);
+}
+
 /* The child writes and flushes until it is killed; it tells how many rows each
  * flush had for certain. */
 static void write_until_killed(int fd)
@@ -275,7 +350,7 @@ static void write_until_killed(int fd)
         _exit(2);
     append_classes(w);
     for (int i = 0;; i++) {
-        uint32_t whole = (uint32_t)i * 100 / 128 * 128;
+        uint32_t whole = (uint32_t)i * 100 / 32 * 32;
 
         append_steps(w, i * 100, 100);
         if (argus_timeline_flush(w, &err) != 0)
@@ -390,6 +465,8 @@ int main(void)
         cmocka_unit_test(equal_strings_are_one),
         cmocka_unit_test(existing_is_refused),
         cmocka_unit_test(live_file_is_refreshed),
+        cmocka_unit_test(flushing_often_wastes_little),
+        cmocka_unit_test(large_file_is_sealed_in_place),
         cmocka_unit_test(killed_writer_leaves_a_good_file),
         cmocka_unit_test(directory_is_listed_by_rank),
         cmocka_unit_test(other_files_are_refused),

@@ -98,7 +98,7 @@ static int write_chunk(argus_timeline_writer_t *w, enum argus_dataset which, arg
 {
     const struct tl_table *t = &tl_tables[which];
     struct tl_set *set = &w->sets[which];
-    size_t bytes = (size_t)t->chunk_rows * t->row_bytes;
+    size_t bytes = (size_t)t->live_rows * t->row_bytes;
     hsize_t rows = set->rows, offset = set->rows - set->n;
     uint32_t mask;
     size_t n;
@@ -117,7 +117,7 @@ static int write_chunk(argus_timeline_writer_t *w, enum argus_dataset which, arg
     set->on_disk = n;
     set->dirty = 0;
     w->unflushed = 1;
-    if (set->n == t->chunk_rows) {
+    if (set->n == t->live_rows) {
         set->n = 0;
         set->on_disk = 0;
     }
@@ -143,12 +143,12 @@ int tl_writer_append(argus_timeline_writer_t *w, enum argus_dataset which, const
     const char *from = rows;
 
     if (n && !set->buffer) {
-        set->buffer = malloc((size_t)t->chunk_rows * t->row_bytes);
+        set->buffer = malloc((size_t)t->live_rows * t->row_bytes);
         if (!set->buffer)
             return argus_error(err, "%s: out of memory", w->open_path);
     }
     while (n) {
-        size_t take = t->chunk_rows - set->n;
+        size_t take = t->live_rows - set->n;
 
         if (take > n)
             take = n;
@@ -158,7 +158,7 @@ int tl_writer_append(argus_timeline_writer_t *w, enum argus_dataset which, const
         set->n += take;
         set->rows += take;
         set->dirty = 1;
-        if (set->n < t->chunk_rows)
+        if (set->n < t->live_rows)
             break;
         if (which > ARGUS_DS_CLASSES && write_names_first(w, err) != 0)
             return -1;
@@ -283,7 +283,7 @@ static int start_file(argus_timeline_writer_t *w, argus_error_t *err)
     if (tl_writer_create_attributes(w->file, w, &state) != 0)
         return tl_error(err, w->temp_path, "cannot write attributes");
     for (int d = 0; d < ARGUS_DS_COUNT; d++) {
-        hid_t dset = tl_create_dataset(w->file, d, 0, tl_tables[d].chunk_rows);
+        hid_t dset = tl_create_dataset(w->file, d, 0, tl_tables[d].live_rows);
 
         if (dset < 0)
             return tl_error(err, w->temp_path, "cannot create datasets");
@@ -354,7 +354,7 @@ argus_timeline_writer_t *argus_timeline_create(const char *path,
         goto memory;
     w->file = -1;
     for (int d = 0; d < ARGUS_DS_COUNT; d++) {
-        size_t bytes = (size_t)tl_tables[d].chunk_rows * tl_tables[d].row_bytes;
+        size_t bytes = (size_t)tl_tables[d].live_rows * tl_tables[d].row_bytes;
 
         w->sets[d].dset = -1;
         if (bytes > largest)
