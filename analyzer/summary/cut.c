@@ -60,9 +60,9 @@ static int64_t longest_gap(const argus_summary_t *s, int64_t from, int64_t from_
     return at < to ? at : to;
 }
 
-/* Do the newest tokens in pending, before the one that starts at `before`, spell the whole pattern?
- * *first is the first of them. */
-static int spells_pattern(const argus_summary_t *s, int64_t before, size_t *first)
+/* How many of the newest tokens in pending, before the one that starts at `before`, are the last of
+ * the pattern; *first is the first of them. */
+static size_t spelled(const argus_summary_t *s, int64_t before, size_t *first)
 {
     const struct lock *lock = &s->lock;
     size_t left = lock->period;
@@ -73,11 +73,11 @@ static int spells_pattern(const argus_summary_t *s, int64_t before, size_t *firs
         if (!argus_is_token(s, lock, id))
             continue;
         if (argus_token_of(s, lock->level, id) != lock->pattern[left - 1])
-            return 0;
+            break;
         left--;
         *first = i - 1;
     }
-    return left == 0;
+    return lock->period - left;
 }
 
 /* Last token, first token, and between them an optimizer kernel if the cut follows one. */
@@ -108,27 +108,29 @@ static int is_border(argus_summary_t *s, uint32_t token, int64_t start)
     if (lock->in_sync && looks)
         return 1;
     lock->in_sync = 0;
-    return looks && spells_pattern(s, start, &first);
+    return looks && spelled(s, start, &first) == lock->period;
 }
 
-/* The job's first step has no border before it.  If the tokens before this border are a whole
- * step's, it begins after what is clearly set-up: a pause of half a step, a collective of the
+/* The job's first step has no border before it.  If the tokens before this border are a step's,
+ * all of them or all but what carries over from one step to the next (a reduction of the last
+ * step's loss), it begins after what is clearly set-up: a pause of half a step, a collective of the
  * set-up; else with the first event. */
 static int64_t first_start(const argus_summary_t *s, int64_t border_token)
 {
-    size_t first = 0, before;
+    const struct argus_pending *ev = s->pending.ev;
+    size_t first = 0, before, n = spelled(s, border_token, &first);
     int64_t start, gap, pause;
 
-    if (!spells_pattern(s, border_token, &first))
-        return INT64_MIN;
-    for (before = first; before > 0; before--) {
-        if (argus_is_token(s, &s->lock, s->pending.ev[before - 1].class_id))
+    for (before = first; n && before > 0; before--) {
+        if (argus_is_token(s, &s->lock, ev[before - 1].class_id))
             break;
     }
-    start = before ? s->pending.ev[before - 1].end : s->pending.ev[0].start;
-    gap = longest_gap(s, before ? s->pending.ev[before - 1].start : s->pending.ev[0].start, start,
-                      s->pending.ev[first].start, &pause);
-    if (pause > (border_token - s->pending.ev[first].start) / 2)
+    if (n < s->lock.period && (!before || 4 * n < 3 * s->lock.period))
+        return INT64_MIN;
+    start = before ? ev[before - 1].end : ev[0].start;
+    gap =
+        longest_gap(s, before ? ev[before - 1].start : ev[0].start, start, ev[first].start, &pause);
+    if (pause > (border_token - ev[first].start) / 2)
         start = gap + pause; /* the pause is the set-up's, too */
     return start;
 }
