@@ -103,6 +103,17 @@ int argus_hist_add(struct argus_hist *h, int64_t duration)
     return 0;
 }
 
+int argus_hist_put(struct argus_hist *h, const struct argus_hist_bin *bin)
+{
+    struct argus_hist_bin *b = place(h, bin->bin - 1);
+
+    if (!b)
+        return -1;
+    h->count += bin->count - b->count;
+    *b = *bin;
+    return 0;
+}
+
 int argus_hist_merge(struct argus_hist *h, const struct argus_hist *from)
 {
     for (uint32_t i = 0; i < from->capacity; i++) {

@@ -31,6 +31,8 @@ struct argus_hist {              /* zeroed memory is an empty histogram */
 
 /* Negative durations count as 0.  -1: no memory; the duration is then not counted. */
 int argus_hist_add(struct argus_hist *h, int64_t duration);
+/* A bin as it is, in place of what there was of it. */
+int argus_hist_put(struct argus_hist *h, const struct argus_hist_bin *bin);
 int argus_hist_merge(struct argus_hist *h, const struct argus_hist *from);
 /* Clusters of the durations, in order; at most max_modes; their counts and sums add up to the
  * histogram's.  0: empty; also 0 when there is no memory. */

@@ -9,7 +9,6 @@
 #include "analyzer/summary/summary_impl.h"
 
 #define STACKS_MAX 4096u
-#define GAPS_MAX 64u
 
 void argus_summary_defaults(struct argus_summary_options *o)
 {
@@ -196,7 +195,7 @@ static uint8_t lane_of(int kind)
     }
 }
 
-static uint32_t add_class(argus_summary_t *s, const struct argus_class_row *row)
+uint32_t argus_summary_known_class(argus_summary_t *s, const struct argus_class_row *row)
 {
     uint32_t id = s->n_classes;
     uint64_t shape;
@@ -204,8 +203,6 @@ static uint32_t add_class(argus_summary_t *s, const struct argus_class_row *row)
     if (id == s->cap_classes && grow_classes(s) < 0)
         return ARGUS_NONE;
     if ((id + 1) * 2 > s->cap_index && grow_index(s) < 0)
-        return ARGUS_NONE;
-    if (argus_timeline_append(s->w, ARGUS_DS_CLASSES, row, 1, NULL) < 0)
         return ARGUS_NONE;
     s->rows[id] = *row;
     s->briefs[id] = (struct argus_class_brief){
@@ -226,6 +223,15 @@ static uint32_t add_class(argus_summary_t *s, const struct argus_class_row *row)
     memset(&s->hists[id], 0, sizeof(s->hists[id]));
     s->n_classes++;
     *find_class(s, row) = id + 1;
+    return id;
+}
+
+static uint32_t add_class(argus_summary_t *s, const struct argus_class_row *row)
+{
+    uint32_t id = argus_summary_known_class(s, row);
+
+    if (id != ARGUS_NONE && argus_timeline_append(s->w, ARGUS_DS_CLASSES, row, 1, NULL) < 0)
+        return ARGUS_NONE;
     return id;
 }
 
@@ -365,11 +371,11 @@ int argus_summary_mark(argus_summary_t *s, const struct argus_mark_row *mark, ar
 int argus_summary_gap(argus_summary_t *s, const struct argus_gap_row *gap, argus_error_t *err)
 {
     if (!s->gaps) {
-        s->gaps = malloc(GAPS_MAX * sizeof(*s->gaps));
+        s->gaps = malloc(ARGUS_GAPS_MAX * sizeof(*s->gaps));
         if (!s->gaps)
             return argus_error(err, "no memory for the gaps");
     }
-    if (s->n_gaps == GAPS_MAX)
+    if (s->n_gaps == ARGUS_GAPS_MAX)
         memmove(&s->gaps[0], &s->gaps[1], --s->n_gaps * sizeof(s->gaps[0]));
     s->gaps[s->n_gaps++] = *gap;
     return argus_timeline_append(s->w, ARGUS_DS_GAPS, gap, 1, err);

@@ -22,6 +22,7 @@
 #include <stdint.h>
 
 #include "analyzer/timeline/timeline_io.h"
+#include "analyzer/util/blob.h"
 
 typedef struct argus_summary argus_summary_t;
 
@@ -62,6 +63,12 @@ argus_summary_late(const argus_summary_t *s); /* events that came after their st
 size_t argus_summary_memory(const argus_summary_t *s); /* bytes held */
 int64_t argus_summary_steps(const argus_summary_t *s); /* steps closed so far */
 void argus_summary_destroy(argus_summary_t *s);
+/* Everything it knows, and a summary that goes on from there: its writer holds the rows (classes, communicators and
+ * strings included) that had been appended when it was saved. */
+void argus_summary_save(const argus_summary_t *s, struct argus_blob *b);
+argus_summary_t *argus_summary_restore(const struct argus_summary_options *options,
+                                       argus_timeline_writer_t *w, struct argus_blob *b,
+                                       argus_error_t *err);
 
 /* Copy of the row of a class, NULL when there is none; valid until the next class is added. */
 const struct argus_class_row *argus_summary_class_row(const argus_summary_t *s, uint32_t class_id);

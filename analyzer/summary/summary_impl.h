@@ -10,6 +10,7 @@
 #define ARGUS_PENDING_MAX (1u << 18) /* events that wait for a step, before some are given up */
 #define ARGUS_MARKS_MAX 1024u        /* marks held for the open step */
 #define ARGUS_MEDIAN_STEPS 64u
+#define ARGUS_GAPS_MAX 64u
 #define ARGUS_FLIGHT_MAX 8u
 #define ARGUS_FLIGHT_BYTES (2u << 20)
 
@@ -151,6 +152,8 @@ void argus_keep_free(argus_summary_t *s);
 
 /* summary.c */
 uint32_t argus_summary_pool_class(argus_summary_t *s, int kind);
+/* A class whose row is in the file. */
+uint32_t argus_summary_known_class(argus_summary_t *s, const struct argus_class_row *row);
 int argus_summary_stacks(argus_summary_t *s, const struct argus_step_row *row, argus_error_t *err);
 
 #endif /* ARGUS_SUMMARY_IMPL_H */

@@ -39,6 +39,12 @@ void argus_timeline_set_info(argus_timeline_writer_t *w, const struct argus_time
 int argus_timeline_flush(argus_timeline_writer_t *w, argus_error_t *err);
 uint64_t
 argus_timeline_bytes(const argus_timeline_writer_t *w); /* size on disk at the last flush */
+/* Rows of `dataset` that are in the file for certain: they outlive this process. */
+uint64_t argus_timeline_durable(const argus_timeline_writer_t *w, enum argus_dataset dataset);
+/* Called for every row that is appended, in order, and for every new string (ARGUS_DS_STRINGS, its bytes): what a
+ * caller has to keep until it is durable.  NULL: no more. */
+typedef void (*argus_timeline_tap_f)(void *arg, enum argus_dataset dataset, const void *rows, size_t n);
+void argus_timeline_set_tap(argus_timeline_writer_t *w, argus_timeline_tap_f tap, void *arg);
 /* Final attributes, plain (non-SWMR) complete file, rename.  `end` as in timeline.h.  Frees `w` in every case. */
 int argus_timeline_seal(argus_timeline_writer_t *w, const char *end, argus_error_t *err);
 /* Free without sealing: the ".open" file stays. */

@@ -90,6 +90,8 @@ uint32_t argus_timeline_add_string(argus_timeline_writer_t *w, const char *s, si
         tl_writer_append(w, ARGUS_DS_STRINGS_INDEX, &row, 1, NULL) != 0)
         return ARGUS_NONE;
     names->slots[at] = (struct tl_name){{hash[0], hash[1]}, (uint32_t)names->n};
+    if (w->tap)
+        w->tap(w->tap_arg, ARGUS_DS_STRINGS, s, length);
     return (uint32_t)names->n++;
 }
 
@@ -175,7 +177,22 @@ int argus_timeline_append(argus_timeline_writer_t *w, enum argus_dataset which, 
         return argus_error(err, "%s: rows cannot be appended to dataset %d", w->path, (int)which);
     if (tl_library(err) != 0)
         return -1;
-    return tl_writer_append(w, which, rows, n, err);
+    if (tl_writer_append(w, which, rows, n, err) != 0)
+        return -1;
+    if (w->tap)
+        w->tap(w->tap_arg, which, rows, n);
+    return 0;
+}
+
+void argus_timeline_set_tap(argus_timeline_writer_t *w, argus_timeline_tap_f tap, void *arg)
+{
+    w->tap = tap;
+    w->tap_arg = arg;
+}
+
+uint64_t argus_timeline_durable(const argus_timeline_writer_t *w, enum argus_dataset dataset)
+{
+    return w->sets[dataset].durable;
 }
 
 void argus_timeline_set_counters(argus_timeline_writer_t *w,
@@ -239,6 +256,12 @@ int argus_timeline_flush(argus_timeline_writer_t *w, argus_error_t *err)
             return tl_error(err, w->open_path, "cannot flush");
         tl_superblock_unmark(w->file);
         w->unflushed = 0;
+        for (int d = 0; d < ARGUS_DS_COUNT; d++) {
+            struct tl_set *set = &w->sets[d];
+            uint64_t rows = set->dirty ? set->rows - set->n : set->rows;
+
+            set->durable = rows > set->durable ? rows : set->durable;
+        }
         if (H5Fget_filesize(w->file, &size) >= 0)
             w->bytes = size;
     }

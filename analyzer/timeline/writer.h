@@ -8,6 +8,7 @@
 struct tl_set {
     hid_t dset;
     uint64_t rows;         /* appended so far */
+    uint64_t durable;      /* rows that the last flush left in the file */
     unsigned char *buffer; /* rows of the chunk that is not full yet */
     size_t n;              /* how many */
     size_t on_disk;        /* bytes of that chunk's last copy in the file */
@@ -38,6 +39,8 @@ struct argus_timeline_writer {
     uint64_t bytes;
     int64_t partial_at; /* when partial chunks were last written, monotonic seconds */
     int info_dirty, counters_dirty, unflushed;
+    argus_timeline_tap_f tap;
+    void *tap_arg;
 };
 
 int tl_writer_append(argus_timeline_writer_t *w, enum argus_dataset which, const void *rows,

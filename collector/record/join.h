@@ -16,6 +16,8 @@
 #include <argus/record.h>
 #include <stddef.h>
 
+#include "analyzer/util/blob.h"
+
 typedef struct argus_join argus_join_t;
 
 struct argus_call { /* what one communication kernel carried */
@@ -42,6 +44,9 @@ int argus_join_kernel(argus_join_t *j, int func, uint32_t stream, uint32_t graph
 void argus_join_lossy(argus_join_t *j);
 /* GPU records up to `end` were lost: calls made before it have no kernel any more. */
 void argus_join_gap(argus_join_t *j, int64_t end);
+void argus_join_save(const argus_join_t *j, struct argus_blob *b);
+/* Into an empty one; what is damaged shows in b->failed. */
+void argus_join_restore(argus_join_t *j, struct argus_blob *b);
 /* Calls that wait for a kernel. */
 size_t argus_join_waiting(const argus_join_t *j);
 

@@ -71,6 +71,10 @@ static uint32_t add(struct argus_names *n, struct argus_ring *ring, uint32_t off
         strcpy(text, "(unknown)");
         length = (int)strlen(text);
     }
+    for (int i = 0; i < length; i++) { /* nobody's screen or report shall obey a name */
+        if ((unsigned char)text[i] < ' ' || text[i] == 0x7f)
+            text[i] = '?';
+    }
     f.string = argus_timeline_add_string(n->w, text, (size_t)length);
     f.family = (uint8_t)argus_kernel_family(text);
     f.phase = argus_kernel_phase(text);
@@ -91,6 +95,31 @@ uint32_t argus_names_find(struct argus_names *n, struct argus_ring *ring, uint32
     }
     /* a ring that claims more names than that repeats none: they share the last one's facts */
     return n->n_facts < NAMES_MAX ? add(n, ring, offset) : NAMES_MAX - 1;
+}
+
+void argus_names_save(const struct argus_names *n, struct argus_blob *b)
+{
+    argus_blob_put_u64(b, n->n_facts);
+    for (uint32_t i = 0; i < n->n_facts; i++)
+        argus_blob_put_u64(b, n->facts[i].offset);
+    argus_blob_put(b, n->graphs, sizeof(n->graphs));
+    argus_blob_put_u64(b, n->n_graphs);
+    argus_blob_put_u64(b, n->newest_class);
+}
+
+void argus_names_restore(struct argus_names *n, struct argus_ring *ring, struct argus_blob *b)
+{
+    uint64_t facts = argus_blob_get_u64(b);
+
+    for (uint64_t i = 0; i < facts && !b->failed; i++) {
+        if (argus_names_find(n, ring, (uint32_t)argus_blob_get_u64(b)) != i)
+            b->failed = 1;
+    }
+    argus_blob_get(b, n->graphs, sizeof(n->graphs));
+    n->n_graphs = (uint32_t)argus_blob_get_u64(b);
+    n->newest_class = (uint32_t)argus_blob_get_u64(b);
+    if (n->n_graphs > sizeof(n->graphs) / sizeof(n->graphs[0]))
+        b->failed = 1;
 }
 
 static struct argus_rec_kernel key_of(const struct argus_rec_kernel *k, uint32_t *hash)

@@ -51,5 +51,8 @@ void argus_names_remember(struct argus_names *n, const struct argus_rec_kernel *
                           uint32_t class_id);
 /* Graph ids differ between ranks; the order of their appearance does not. */
 uint32_t argus_names_graph(struct argus_names *n, uint32_t graph);
+void argus_names_save(const struct argus_names *n, struct argus_blob *b);
+/* The same names again, from the same ring. */
+void argus_names_restore(struct argus_names *n, struct argus_ring *ring, struct argus_blob *b);
 
 #endif /* ARGUS_RECORD_NAMES_H */

@@ -220,11 +220,14 @@ static void scan(struct recorder *r)
             e->d_name[0] == '.' || is_known(r, e->d_name))
             continue;
         wake(r);
-        s = argus_source_open(r->opt->spool, e->d_name, &err);
+        err.text[0] = '\0';
+        s = argus_source_open(r->opt->spool, e->d_name, &r->stream, &err);
         if (!s) {
             refuse(r, e->d_name, err.text);
             continue;
         }
+        if (err.text[0])
+            say(r, "%s", err.text);
         p = realloc(r->sources, (r->n_sources + 1) * sizeof(*p));
         if (!p) {
             argus_source_destroy(s);
@@ -263,8 +266,8 @@ static void close_source(struct recorder *r, size_t i)
     argus_error_t err = {""};
     argus_source_t *s = r->sources[i];
 
-    if (argus_source_seal(s, r->opt->spool, r->opt->drain, &err) < 0)
-        say(r, "%s", err.text);
+    argus_source_seal(s, r->opt->drain, &err);
+    complain(r, s);
     json_array_append_new(r->rings, argus_source_json(s));
     argus_source_destroy(s);
     r->sources[i] = r->sources[--r->n_sources];
@@ -279,12 +282,23 @@ static size_t poll_all(struct recorder *r, int64_t now)
     return n;
 }
 
-static void flush_all(struct recorder *r)
+/* A source's first failure, once. */
+static void complain(struct recorder *r, argus_source_t *s)
+{
+    const char *text = argus_source_failure(s);
+
+    if (text)
+        say(r, "%s", text);
+}
+
+static void flush_all(struct recorder *r, int64_t now)
 {
     for (size_t i = 0; i < r->n_sources; i++) {
         argus_error_t err = {""};
 
-        argus_source_flush(r->sources[i], &err);
+        if (argus_source_flush(r->sources[i], &err) == 0)
+            argus_source_checkpoint(r->sources[i], now, 0, &err);
+        complain(r, r->sources[i]);
     }
 }
 
@@ -411,7 +425,7 @@ static void run(struct recorder *r, const volatile sig_atomic_t *stop)
         }
         poll_all(r, now);
         if (now - flushed >= FLUSH_NS) {
-            flush_all(r);
+            flush_all(r, now);
             close_finished(r, now);
             flushed = now;
         }

@@ -82,6 +82,8 @@ static int check_header(struct argus_ring *r, const struct argus_ring_header *h,
     r->slots_offset = h->slots_offset;
     r->names_offset = h->names_offset;
     r->names_bytes = h->names_bytes;
+    r->pid_start = h->pid_start;
+    r->created = h->created;
     return 0;
 }
 
@@ -154,6 +156,22 @@ int argus_ring_header(struct argus_ring *r, struct argus_ring_header *copy, argu
     return 0;
 }
 
+int argus_ring_heartbeat(struct argus_ring *r, int64_t now, argus_error_t *err)
+{
+    GUARD_BEGIN(r, err, "header");
+    __atomic_store_n(&header_of(r)->heartbeat, now, __ATOMIC_RELAXED);
+    GUARD_END();
+    return 0;
+}
+
+int argus_ring_seek(struct argus_ring *r, uint64_t cursor)
+{
+    if (cursor - r->released > r->slots)
+        return -1;
+    r->cursor = cursor;
+    return 0;
+}
+
 uint64_t argus_ring_waiting(struct argus_ring *r)
 {
     uint64_t head;
@@ -221,9 +239,12 @@ int argus_ring_release(struct argus_ring *r, int64_t heartbeat, argus_error_t *e
 
     GUARD_BEGIN(r, err, "slots");
     for (; r->released != r->cursor; r->released++) {
+        struct argus_record *slot = slot_of(r, r->released);
         uint64_t lap = r->released / r->slots;
 
-        __atomic_store_n(&slot_of(r, r->released)->state, 2 * lap + 2, __ATOMIC_RELEASE);
+        /* After a crash between the two the slot may be the next lap's already. */
+        if (__atomic_load_n(&slot->state, __ATOMIC_RELAXED) <= 2 * lap + 1)
+            __atomic_store_n(&slot->state, 2 * lap + 2, __ATOMIC_RELEASE);
     }
     __atomic_store_n(&h->tail, r->released, __ATOMIC_RELEASE);
     __atomic_store_n(&h->heartbeat, heartbeat, __ATOMIC_RELAXED);

@@ -41,6 +41,10 @@ int argus_ring_read(struct argus_ring *r, struct argus_record *records, size_t m
                     size_t *n, uint64_t *torn, argus_error_t *err);
 /* Give everything that was read back to the producers, and show that somebody reads. */
 int argus_ring_release(struct argus_ring *r, int64_t heartbeat, argus_error_t *err);
+/* Shows that somebody reads. */
+int argus_ring_heartbeat(struct argus_ring *r, int64_t now, argus_error_t *err);
+/* Go on reading where an earlier reader was; -1: it cannot have been there. */
+int argus_ring_seek(struct argus_ring *r, uint64_t cursor);
 /* Records that wait: claimed and not read. */
 uint64_t argus_ring_waiting(struct argus_ring *r);
 /* Copies name `offset` into `out` (terminated, cut to size); its length, -1: no such name. */

@@ -8,6 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "collector/record/checkpoint.h"
+
+#define CHECKPOINT_NS 2000000000LL
+#define CHECKPOINT_SHARE 4 /* ... or when 1/4 of the ring waits to be released */
 #define BATCH 4096u
 #define POLL_MAX (1u << 18) /* records of one source before the others have their turn */
 #define DEAD_IDLE_NS                                                                               \
@@ -21,16 +25,35 @@ struct argus_ring_source {
     struct argus_record *batch;
     argus_error_t failure; /* of the ring or the timeline; "" none */
     int64_t active_at;     /* when the last record came */
-    int dead, broken, unwritable, sealed;
+    int dead, broken, unwritable, sealed, told;
     uint64_t discarded; /* read while there was no timeline to write them to */
+    int64_t stored_at;  /* the last checkpoint */
     char *name;
+    char ring_path[4352];
     char path[4096];
 };
 
-argus_source_t *argus_source_open(const char *spool, const char *name, argus_error_t *err)
+/* Takes up what is left of an earlier recorder's work. */
+static void resume(argus_source_t *s, const struct argus_stream_options *options,
+                   argus_error_t *err)
+{
+    switch (argus_checkpoint_load(s->ring_path, &s->ring, &s->header, options, &s->stream, s->path,
+                                  sizeof(s->path), err)) {
+    case ARGUS_CHECKPOINT_SEALED:
+        s->sealed = 1;
+        break;
+    case ARGUS_CHECKPOINT_LOST:
+        s->failure = *err;
+        break;
+    default:
+        break;
+    }
+}
+
+argus_source_t *argus_source_open(const char *spool, const char *name,
+                                  const struct argus_stream_options *options, argus_error_t *err)
 {
     argus_source_t *s = calloc(1, sizeof(*s));
-    char path[4352];
 
     if (!s) {
         argus_error(err, "%s: no memory", name);
@@ -39,14 +62,15 @@ argus_source_t *argus_source_open(const char *spool, const char *name, argus_err
     s->ring.fd = -1;
     s->name = strdup(name);
     s->batch = malloc(BATCH * sizeof(*s->batch));
-    snprintf(path, sizeof(path), "%s/%s", spool, name);
+    snprintf(s->ring_path, sizeof(s->ring_path), "%s/%s", spool, name);
     if (!s->name || !s->batch) {
-        argus_error(err, "%s: no memory", path);
+        argus_error(err, "%s: no memory", s->ring_path);
         goto error;
     }
-    if (argus_ring_open(&s->ring, path, err) < 0 ||
+    if (argus_ring_open(&s->ring, s->ring_path, err) < 0 ||
         argus_ring_header(&s->ring, &s->header, err) < 0)
         goto error;
+    resume(s, options, err);
     return s;
 error:
     argus_source_destroy(s);
@@ -55,12 +79,9 @@ error:
 
 void argus_source_destroy(argus_source_t *s)
 {
-    struct argus_stream_stats stats;
-
     if (!s)
         return;
-    if (s->stream)
-        argus_stream_seal(s->stream, "", &stats, NULL);
+    argus_stream_abandon(s->stream);
     argus_ring_close(&s->ring);
     free(s->batch);
     free(s->name);
@@ -147,7 +168,7 @@ size_t argus_source_poll(argus_source_t *s, const struct argus_stream_options *o
     size_t n, total = 0;
     int dead;
 
-    if (s->broken)
+    if (s->broken || s->sealed)
         return 0;
     if (!s->active_at)
         s->active_at = now;
@@ -162,13 +183,37 @@ size_t argus_source_poll(argus_source_t *s, const struct argus_stream_options *o
         if (s->stream && torn)
             argus_stream_torn(s->stream, torn);
         torn = 0;
-        if (!s->broken && argus_ring_release(&s->ring, now, &err) < 0)
-            break_off(s, &err);
         total += n;
+        if (!s->broken && s->ring.cursor - s->ring.released >= s->ring.slots / CHECKPOINT_SHARE)
+            argus_source_checkpoint(s, now, 1, &err);
     } while (n == BATCH && total < POLL_MAX && !s->broken);
+    if (!s->broken && argus_ring_heartbeat(&s->ring, now, &err) < 0)
+        break_off(s, &err);
     if (total)
         s->active_at = now;
     return total;
+}
+
+int argus_source_checkpoint(argus_source_t *s, int64_t now, int at_once, argus_error_t *err)
+{
+    int rc = 0;
+
+    if (s->broken || s->sealed || (!at_once && now - s->stored_at < CHECKPOINT_NS))
+        return 0;
+    s->stored_at = now;
+    if (s->ring.cursor == s->ring.released)
+        return 0;
+    /* Where rows could not be written there is nothing to go on from; where the state cannot be
+     * stored the ranks' space in the ring is worth more than it. */
+    if (s->stream && !argus_stream_failed(s->stream))
+        rc = argus_checkpoint_store(s->ring_path, &s->ring, s->stream, err);
+    if (rc < 0 && !s->failure.text[0])
+        s->failure = *err;
+    if (argus_ring_release(&s->ring, now, err) < 0) {
+        break_off(s, err);
+        return -1;
+    }
+    return rc;
 }
 
 int argus_source_flush(argus_source_t *s, argus_error_t *err)
@@ -190,7 +235,7 @@ int argus_source_flush(argus_source_t *s, argus_error_t *err)
 
 int argus_source_finished(argus_source_t *s, int64_t now)
 {
-    if (s->broken)
+    if (s->broken || s->sealed)
         return 1;
     return is_dead(s, now) && argus_ring_waiting(&s->ring) == 0;
 }
@@ -202,10 +247,9 @@ static const char *end_of(const argus_source_t *s, int drained)
     return drained ? "drained" : "killed";
 }
 
-int argus_source_seal(argus_source_t *s, const char *spool, int drained, argus_error_t *err)
+int argus_source_seal(argus_source_t *s, int drained, argus_error_t *err)
 {
     struct argus_ring_header h;
-    char path[4352];
     int rc = 0;
 
     if (!s->broken && argus_ring_header(&s->ring, &h, NULL) == 0)
@@ -219,9 +263,9 @@ int argus_source_seal(argus_source_t *s, const char *spool, int drained, argus_e
     }
     s->sealed = 1;
     argus_ring_close(&s->ring);
-    snprintf(path, sizeof(path), "%s/%s", spool, s->name);
-    if (unlink(path) < 0 && errno != ENOENT && rc == 0)
-        rc = argus_error(err, "%s: cannot remove: %s", path, strerror(errno));
+    if (unlink(s->ring_path) < 0 && errno != ENOENT && rc == 0)
+        rc = argus_error(&s->failure, "%s: cannot remove: %s", s->ring_path, strerror(errno));
+    argus_checkpoint_remove(s->ring_path);
     return rc;
 }
 
@@ -257,6 +301,14 @@ json_t *argus_source_json(const argus_source_t *s)
     if (o && s->failure.text[0])
         json_object_set_new(o, "error", json_string(utf8(s->failure.text)));
     return o;
+}
+
+const char *argus_source_failure(argus_source_t *s)
+{
+    if (!s->failure.text[0] || s->told)
+        return NULL;
+    s->told = 1;
+    return s->failure.text;
 }
 
 const char *argus_source_name(const argus_source_t *s)

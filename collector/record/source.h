@@ -9,8 +9,10 @@
 
 typedef struct argus_ring_source argus_source_t;
 
-/* Opens <spool>/<name>. */
-argus_source_t *argus_source_open(const char *spool, const char *name, argus_error_t *err);
+/* Opens <spool>/<name>, and takes up what an earlier recorder left of it (see checkpoint.c); where
+ * that cannot be done `err` says why, and what is still in the ring is read. */
+argus_source_t *argus_source_open(const char *spool, const char *name,
+                                  const struct argus_stream_options *options, argus_error_t *err);
 void argus_source_destroy(argus_source_t *s); /* accepts NULL; the ring stays */
 const char *argus_source_name(const argus_source_t *s);
 const char *argus_source_uuid(const argus_source_t *s); /* of its GPU, "" unknown */
@@ -25,10 +27,14 @@ typedef void (*argus_name_f)(void *arg, const struct argus_ring_header *h, char 
 size_t argus_source_poll(argus_source_t *s, const struct argus_stream_options *options,
                          argus_name_f name, void *arg, int64_t now);
 int argus_source_flush(argus_source_t *s, argus_error_t *err);
+/* What was read is stored, so that it may leave the ring; when it is time, or at once. */
+int argus_source_checkpoint(argus_source_t *s, int64_t now, int at_once, argus_error_t *err);
 /* The process is gone and everything it wrote was read. */
 int argus_source_finished(argus_source_t *s, int64_t now);
 /* Seals the timeline and removes the ring.  `drained`: by somebody who came later. */
-int argus_source_seal(argus_source_t *s, const char *spool, int drained, argus_error_t *err);
+int argus_source_seal(argus_source_t *s, int drained, argus_error_t *err);
+/* The text of the first failure, the first time it is asked for; NULL: nothing new. */
+const char *argus_source_failure(argus_source_t *s);
 /* For node-<node>.json. */
 json_t *argus_source_json(const argus_source_t *s);
 const char *argus_source_path(const argus_source_t *s); /* of its timeline, "" none */

@@ -8,11 +8,13 @@
 #include "collector/record/join.h"
 #include "collector/record/names.h"
 #include "collector/record/reorder.h"
+#include "collector/record/tail.h"
 
 #define SILENT_NS 4000000000LL    /* no FLUSH for this long: take what is there ... */
 #define SILENT_SLACK 1000000000LL /* ... but for the newest second */
 #define QUIET_NS 10000000000LL    /* and for this long: take everything */
-#define COMMS_MAX 4096u
+#define COMMS_MAX 1024u
+#define MARKS_WAITING 4096u
 #define COPY_SIZES_MAX                                                                             \
     256u /* distinct sizes of copies and of a communicator's calls; then by power of two */
 
@@ -39,23 +41,15 @@ struct argus_stream {
     int64_t flush, previous_flush; /* `start` of the last two FLUSH records */
     int64_t flush_at;              /* when the last one came, CLOCK_MONOTONIC */
     int64_t batch_at;              /* when the last GPU record came */
-    argus_error_t failure;         /* the first; "": none */
+    struct argus_tail tail;
+    argus_error_t failure; /* the first; "": none */
     int failed;
     char *path;
 };
 
-#define MARKS_WAITING 4096u
-
-argus_stream_t *argus_stream_create(const struct argus_stream_options *o, const char *path,
-                                    const struct argus_ring_header *h, argus_error_t *err)
+static void describe(argus_stream_t *s, const struct argus_stream_options *o,
+                     const struct argus_ring_header *h)
 {
-    argus_stream_t *s = calloc(1, sizeof(*s));
-
-    if (!s) {
-        argus_error(err, "%s: no memory", path);
-        return NULL;
-    }
-    s->flush = s->previous_flush = INT64_MIN;
     snprintf(s->info.job, sizeof(s->info.job), "%s", o->job[0] ? o->job : h->job);
     snprintf(s->info.step, sizeof(s->info.step), "%s", o->step[0] ? o->step : h->step);
     snprintf(s->info.node, sizeof(s->info.node), "%s", o->node[0] ? o->node : h->node);
@@ -67,30 +61,52 @@ argus_stream_t *argus_stream_create(const struct argus_stream_options *o, const 
     s->info.world = h->world;
     s->info.local_rank = h->local_rank;
     s->info.pid = h->pid;
+}
+
+/* All but the summary. */
+static argus_stream_t *begin(const struct argus_stream_options *o, const char *path,
+                             const struct argus_ring_header *h, int replace, argus_error_t *err)
+{
+    argus_stream_t *s = calloc(1, sizeof(*s));
+
+    if (!s) {
+        argus_error(err, "%s: no memory", path);
+        return NULL;
+    }
+    s->flush = s->previous_flush = INT64_MIN;
+    describe(s, o, h);
     s->path = strdup(path);
-    s->marks = malloc(MARKS_WAITING * sizeof(*s->marks));
+    s->marks = calloc(MARKS_WAITING, sizeof(*s->marks));
     s->join = argus_join_create();
     if (!s->path || !s->marks || !s->join) {
         argus_error(err, "%s: no memory", path);
-        goto error;
+        argus_stream_abandon(s);
+        return NULL;
     }
-    s->w = argus_timeline_create(path, &s->info, 0, err);
-    if (!s->w)
-        goto error;
-    s->summary = argus_summary_create(&o->summary, s->w, err);
-    if (!s->summary)
-        goto error;
+    s->w = argus_timeline_create(path, &s->info, replace, err);
+    if (!s->w) {
+        argus_stream_abandon(s);
+        return NULL;
+    }
+    argus_timeline_set_tap(s->w, argus_tail_tap, &s->tail);
     argus_names_init(&s->names, s->w);
+    return s;
+}
+
+argus_stream_t *argus_stream_create(const struct argus_stream_options *o, const char *path,
+                                    const struct argus_ring_header *h, argus_error_t *err)
+{
+    argus_stream_t *s = begin(o, path, h, 0, err);
+
+    if (!s)
+        return NULL;
+    s->summary = argus_summary_create(&o->summary, s->w, err);
+    if (!s->summary) {
+        argus_stream_abandon(s);
+        return NULL;
+    }
     argus_stream_header(s, h, 0);
     return s;
-error:
-    if (s->w)
-        argus_timeline_abandon(s->w);
-    argus_join_destroy(s->join);
-    free(s->marks);
-    free(s->path);
-    free(s);
-    return NULL;
 }
 
 static void destroy(argus_stream_t *s)
@@ -99,10 +115,24 @@ static void destroy(argus_stream_t *s)
     argus_join_destroy(s->join);
     argus_names_free(&s->names);
     argus_reorder_free(&s->reorder);
+    argus_tail_free(&s->tail);
     free(s->comms);
     free(s->marks);
     free(s->path);
     free(s);
+}
+
+void argus_stream_abandon(argus_stream_t *s)
+{
+    if (!s)
+        return;
+    argus_timeline_abandon(s->w);
+    destroy(s);
+}
+
+int argus_stream_failed(const argus_stream_t *s)
+{
+    return s->failed;
 }
 
 /* The first failure is told, all that follow are counted: the ring must be emptied in any case. */
@@ -147,12 +177,8 @@ static void add_comm(argus_stream_t *s, uint64_t hash, const struct argus_rec_co
         row.rank = c->rank;
         row.nodes = c->nnodes;
     }
-    if (!(s->n_comms & (s->n_comms - 1))) {
-        p = realloc(s->comms, (s->n_comms ? 2 * s->n_comms : 1) * sizeof(*p));
-        if (!p)
-            return;
-        s->comms = p;
-    }
+    if (!s->comms && !(s->comms = calloc(COMMS_MAX, sizeof(*s->comms))))
+        return;
     p = &s->comms[s->n_comms];
     p->hash = hash;
     p->sizes = 0;
@@ -625,6 +651,80 @@ int argus_stream_seal(argus_stream_t *s, const char *end, struct argus_stream_st
     rc = report(s, err);
     destroy(s);
     return rc;
+}
+
+/* ---- to go on after a crash ---------------------------------------------- */
+
+#define PLAIN(x)                                                                                   \
+    x(s->counters) x(s->stats) x(s->copy_sizes) x(s->other_sizes) x(s->n_marks) x(s->flush)        \
+        x(s->previous_flush) x(s->reorder.newest) x(s->reorder.watermark)
+
+void argus_stream_save(argus_stream_t *s, struct argus_blob *b)
+{
+    size_t marks = s->n_marks < MARKS_WAITING ? s->n_marks : MARKS_WAITING;
+
+    argus_tail_trim(&s->tail, s->w);
+    argus_tail_save(&s->tail, b);
+#define PUT(member) argus_blob_put(b, &(member), sizeof(member));
+    PLAIN(PUT)
+#undef PUT
+    argus_names_save(&s->names, b);
+    argus_blob_put_array(b, s->comms, s->n_comms, sizeof(*s->comms));
+    argus_blob_put_array(b, s->marks, marks, sizeof(*s->marks));
+    argus_blob_put_array(b, s->reorder.items, s->reorder.n, sizeof(*s->reorder.items));
+    argus_join_save(s->join, b);
+    argus_summary_save(s->summary, b);
+}
+
+static void restore_plain(argus_stream_t *s, struct argus_ring *ring, struct argus_blob *b)
+{
+    struct argus_mark_row *marks;
+    struct comm *comms;
+    size_t n;
+
+#define GET(member) argus_blob_get(b, &(member), sizeof(member));
+    PLAIN(GET)
+#undef GET
+    argus_names_restore(&s->names, ring, b);
+    comms = argus_blob_get_array(b, sizeof(*comms), COMMS_MAX, COMMS_MAX, &n);
+    s->comms = comms;
+    s->n_comms = n;
+    marks = argus_blob_get_array(b, sizeof(*marks), MARKS_WAITING, 0, &n);
+    if (marks)
+        memcpy(s->marks, marks, n * sizeof(*marks));
+    free(marks);
+    s->reorder.items =
+        argus_blob_get_array(b, sizeof(*s->reorder.items), SIZE_MAX, 0, &s->reorder.n);
+    s->reorder.capacity = s->reorder.n;
+    argus_join_restore(s->join, b);
+}
+
+argus_stream_t *argus_stream_restore(const struct argus_stream_options *o, const char *path,
+                                     const char *old, const struct argus_ring_header *h,
+                                     struct argus_ring *ring, struct argus_blob *b,
+                                     argus_error_t *err)
+{
+    argus_timeline_t *t = argus_timeline_open(old, err);
+    argus_stream_t *s = NULL;
+
+    if (!t)
+        return NULL;
+    s = begin(o, path, h, 1, err);
+    if (!s)
+        goto error;
+    if (argus_tail_restore(&s->tail, s->w, t, b, err) < 0)
+        goto error;
+    restore_plain(s, ring, b);
+    s->summary = argus_summary_restore(&o->summary, s->w, b, err);
+    if (!s->summary)
+        goto error;
+    argus_timeline_close(t);
+    argus_stream_header(s, h, 0);
+    return s;
+error:
+    argus_timeline_close(t);
+    argus_stream_abandon(s);
+    return NULL;
 }
 
 void argus_stream_stats(const argus_stream_t *s, struct argus_stream_stats *stats)

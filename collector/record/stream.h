@@ -14,6 +14,7 @@
 #include <argus/timeline.h>
 
 #include "analyzer/summary/summary.h"
+#include "analyzer/util/blob.h"
 #include "collector/record/ring_reader.h"
 
 typedef struct argus_stream argus_stream_t;
@@ -52,6 +53,19 @@ int argus_stream_flush(argus_stream_t *s, argus_error_t *err);
 /* Everything left, then the file gets its final name.  Frees `s`. */
 int argus_stream_seal(argus_stream_t *s, const char *end, struct argus_stream_stats *stats,
                       argus_error_t *err);
+/* Everything that is needed to go on elsewhere from here: after this is stored the records that
+ * were handed in are not needed any more. */
+void argus_stream_save(argus_stream_t *s, struct argus_blob *b);
+/* Goes on from what argus_stream_save() wrote.  `old` is the timeline that was being written then,
+ * under another name by now; the new one is made at the same path. */
+argus_stream_t *argus_stream_restore(const struct argus_stream_options *options, const char *path,
+                                     const char *old, const struct argus_ring_header *header,
+                                     struct argus_ring *ring, struct argus_blob *b,
+                                     argus_error_t *err);
+/* A row could not be written: what is in the file is not what was handed in. */
+int argus_stream_failed(const argus_stream_t *s);
+/* Leaves the open timeline and everything else as they are. */
+void argus_stream_abandon(argus_stream_t *s);
 void argus_stream_stats(const argus_stream_t *s, struct argus_stream_stats *stats);
 const char *argus_stream_path(const argus_stream_t *s);
 
