@@ -10,29 +10,55 @@
 
 enum phase { PHASE_UNKNOWN = 0, PHASE_FORWARD, PHASE_BACKWARD, PHASE_OPTIMIZER, PHASE_COUNT };
 
+/* Work space above this size is given back after the step. */
+#define SCRATCH_KEEP (256u << 10)
+
 static int reserve(struct argus_breakdown *b, size_t n)
 {
-    for (int lane = 0; lane < ARGUS_LANE_COUNT; lane++) {
-        struct argus_span *spans;
-
+    for (int lane = 0; lane < ARGUS_LANE_COUNT; lane++)
         b->n[lane] = 0;
-        if (b->capacity[lane] >= n + 1)
-            continue;
-        spans = realloc(b->spans[lane], (n + n / 4 + 64) * sizeof(*spans));
-        if (!spans)
-            return -1;
-        b->spans[lane] = spans;
-        b->capacity[lane] = n + n / 4 + 64;
-    }
+    b->failed = 0;
     if (b->lead_capacity < n) {
-        int64_t *lead = realloc(b->lead, (n + n / 4 + 64) * sizeof(*lead));
+        int64_t *lead = realloc(b->lead, n * sizeof(*lead));
 
         if (!lead)
             return -1;
         b->lead = lead;
-        b->lead_capacity = n + n / 4 + 64;
+        b->lead_capacity = n;
     }
     return 0;
+}
+
+static struct argus_span *next_span(struct argus_breakdown *b, int lane)
+{
+    if (b->n[lane] == b->capacity[lane]) {
+        size_t capacity = b->capacity[lane] ? b->capacity[lane] + b->capacity[lane] / 2 : 256;
+        struct argus_span *p = realloc(b->spans[lane], capacity * sizeof(*p));
+
+        if (!p) {
+            b->failed = 1;
+            return NULL;
+        }
+        b->spans[lane] = p;
+        b->capacity[lane] = capacity;
+    }
+    return &b->spans[lane][b->n[lane]++];
+}
+
+void argus_breakdown_trim(struct argus_breakdown *b)
+{
+    for (int lane = 0; lane < ARGUS_LANE_COUNT; lane++) {
+        if (b->capacity[lane] * sizeof(struct argus_span) <= SCRATCH_KEEP)
+            continue;
+        free(b->spans[lane]);
+        b->spans[lane] = NULL;
+        b->capacity[lane] = 0;
+    }
+    if (b->lead_capacity * sizeof(*b->lead) > SCRATCH_KEEP) {
+        free(b->lead);
+        b->lead = NULL;
+        b->lead_capacity = 0;
+    }
 }
 
 /* Add [start, end) to a lane's union; starts come in order.  Returns what it added to it. */
@@ -44,7 +70,9 @@ static int64_t extend(struct argus_breakdown *b, int lane, int64_t start, int64_
     if (end <= start)
         return 0;
     if (!last || start > last->end) {
-        b->spans[lane][b->n[lane]++] = (struct argus_span){start, end};
+        last = next_span(b, lane);
+        if (last)
+            *last = (struct argus_span){start, end};
         return end - start;
     }
     if (end <= last->end)
@@ -213,6 +241,8 @@ int argus_breakdown_step(struct argus_breakdown *b, const struct argus_pending *
             compute[phase] += added;
         }
     }
+    if (b->failed)
+        return -1;
     if (end > all_end)
         idle_interval(all_end, end, ARGUS_NONE, start, row);
     if (first)

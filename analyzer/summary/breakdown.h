@@ -53,6 +53,7 @@ struct argus_breakdown {
     int64_t busy_until[ARGUS_LANE_COUNT];
     int64_t *lead; /* idle directly before event i, for communication kernels */
     size_t lead_capacity;
+    int failed; /* no memory on the way */
 };
 
 /* Events sorted by start, all starting in [start, end).  Fills every time and count of `row` but
@@ -60,6 +61,8 @@ struct argus_breakdown {
 int argus_breakdown_step(struct argus_breakdown *b, const struct argus_pending *events, size_t n,
                          const struct argus_class_brief *classes, int64_t start, int64_t end,
                          struct argus_step_row *row);
+/* Give back what only a large step needed; b->lead is gone then. */
+void argus_breakdown_trim(struct argus_breakdown *b);
 void argus_breakdown_free(struct argus_breakdown *b);
 
 #endif /* ARGUS_SUMMARY_BREAKDOWN_H */

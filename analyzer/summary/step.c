@@ -196,6 +196,7 @@ int argus_step_close(argus_summary_t *s, int64_t end, uint32_t flags, argus_erro
     }
     if (count_events(s, &events, &row, err) < 0 || write_step_comm(s, row.step, err) < 0)
         goto out;
+    argus_breakdown_trim(&s->breakdown);
     median = median_duration(s);
     judge(s, &row, median);
     s->boundary = end;

@@ -12,7 +12,7 @@
 #define ARGUS_MEDIAN_STEPS 64u
 #define ARGUS_GAPS_MAX 64u
 #define ARGUS_FLIGHT_MAX 8u
-#define ARGUS_FLIGHT_BYTES (2u << 20)
+#define ARGUS_FLIGHT_BYTES (1u << 20)
 
 struct class_acc { /* of the open step */
     uint32_t count;

@@ -2,6 +2,7 @@
 /* argus-record: the recorder of one node and step; see doc/recorder.md. */
 #include <config.h>
 #include <getopt.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -93,6 +94,9 @@ int main(int argc, char **argv)
     options.dir = argc - optind > 1 ? argv[optind + 1] : NULL;
     /* HDF5's own file locking must not decide whether a job is traced. */
     setenv("HDF5_USE_FILE_LOCKING", "FALSE", 1);
+    /* What a step needed goes back to the system after it, in whatever order it is freed. */
+    mallopt(M_MMAP_THRESHOLD, 256 << 10);
+    mallopt(M_TRIM_THRESHOLD, 1 << 20);
     if (signals() < 0) {
         fprintf(stderr, "argus-record: cannot set up signals\n");
         return 1;

@@ -261,6 +261,15 @@ static void name_timeline(void *arg, const struct argus_ring_header *h, char *pa
         snprintf(path, size, "%s/rank-%05d.%d-%d.h5", r->step_dir, rank, h->pid, i);
 }
 
+/* A source's first failure, once. */
+static void complain(struct recorder *r, argus_source_t *s)
+{
+    const char *text = argus_source_failure(s);
+
+    if (text)
+        say(r, "%s", text);
+}
+
 static void close_source(struct recorder *r, size_t i)
 {
     argus_error_t err = {""};
@@ -280,15 +289,6 @@ static size_t poll_all(struct recorder *r, int64_t now)
     for (size_t i = 0; i < r->n_sources; i++)
         n += argus_source_poll(r->sources[i], &r->stream, name_timeline, r, now);
     return n;
-}
-
-/* A source's first failure, once. */
-static void complain(struct recorder *r, argus_source_t *s)
-{
-    const char *text = argus_source_failure(s);
-
-    if (text)
-        say(r, "%s", text);
 }
 
 static void flush_all(struct recorder *r, int64_t now)

@@ -23,6 +23,8 @@ struct argus_ring {
     unsigned char *map;
     size_t size;
     uint64_t slots, slots_offset, names_offset, names_bytes;
+    uint64_t pid_start;
+    int64_t created;        /* with it: one ring from another */
     uint64_t cursor;        /* next position to read */
     uint64_t released;      /* positions below are the producers' again */
     uint64_t dropped_pages; /* slots below were given back to the kernel (this lap) */
