@@ -102,7 +102,7 @@ test_expect_success 'killed while it seals' '
 test_expect_success 'a rank killed in the middle of a record: all but that one' '
     new_spool &&
     { "$record" spool & } && pid=$! &&
-    { "$ringgen" "$PWD/spool" 3 dense 400 50 4 262144 die >fed; true; } &&
+    { "$ringgen" "$PWD/spool" 3 dense 400 50 4 131072 die >fed; true; } &&
     sleep 1.5 &&
     kill $pid && wait $pid &&
     "$totals" dir/step-0/rank-00003.h5 >got &&

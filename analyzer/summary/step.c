@@ -187,7 +187,7 @@ int argus_step_close(argus_summary_t *s, int64_t end, uint32_t flags, argus_erro
             goto out;
         }
     }
-    events.n = n;
+    events.n = events.sorted = n;
     if (emit_outside(s, err) < 0)
         goto out;
     if (argus_breakdown_step(&s->breakdown, events.ev, n, s->briefs, s->boundary, end, &row) < 0) {

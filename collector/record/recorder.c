@@ -239,12 +239,31 @@ static void scan(struct recorder *r)
     closedir(d);
 }
 
-static int path_free(const char *path)
+/* Left by a recorder that was killed before its first checkpoint: everything in it is still in the
+ * ring. */
+static int is_orphan(const char *open_path, const struct argus_ring_header *h)
+{
+    argus_timeline_t *t;
+    int orphan;
+
+    if (h->tail)
+        return 0;
+    t = argus_timeline_open(open_path, NULL);
+    orphan = t && argus_timeline_info(t)->pid == h->pid;
+    argus_timeline_close(t);
+    return orphan;
+}
+
+static int path_free(const char *path, const struct argus_ring_header *h)
 {
     char open_path[PATH_BYTES + 8];
 
     snprintf(open_path, sizeof(open_path), "%s.open", path);
-    return access(path, F_OK) < 0 && access(open_path, F_OK) < 0;
+    if (access(path, F_OK) == 0)
+        return 0;
+    if (access(open_path, F_OK) < 0)
+        return 1;
+    return is_orphan(open_path, h) && unlink(open_path) == 0;
 }
 
 /* The first process of a rank gets the rank's name; see settle_names() for the last word. */
@@ -254,10 +273,10 @@ static void name_timeline(void *arg, const struct argus_ring_header *h, char *pa
     int rank = h->rank >= 0 ? h->rank : 99999;
 
     snprintf(path, size, "%s/rank-%05d.h5", r->step_dir, rank);
-    if (path_free(path) && h->rank >= 0)
+    if (path_free(path, h) && h->rank >= 0)
         return;
     snprintf(path, size, "%s/rank-%05d.%d.h5", r->step_dir, rank, h->pid);
-    for (int i = 1; !path_free(path) && i < 1000; i++)
+    for (int i = 1; !path_free(path, h) && i < 1000; i++)
         snprintf(path, size, "%s/rank-%05d.%d-%d.h5", r->step_dir, rank, h->pid, i);
 }
 

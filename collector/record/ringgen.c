@@ -16,7 +16,7 @@ int main(int argc, char **argv)
     const struct kit_totals *t;
     struct timespec pace = {0};
     char path[4096];
-    uint64_t slots = 1u << 18;
+    uint64_t slots = 1u << 17;
     long steps, ms;
     ringkit_t *k;
 

@@ -154,9 +154,11 @@ static void take(argus_source_t *s, size_t n, const struct argus_stream_options 
                 s->failure = err;
         }
     }
-    if (s->stream)
+    if (s->stream) {
         argus_stream_records(s->stream, &s->ring, s->batch, n, now);
-    else
+        if (!s->stored_at) /* from now on the timeline can be told from an orphan */
+            argus_source_checkpoint(s, now, 1, &err);
+    } else
         s->discarded += n;
 }
 
