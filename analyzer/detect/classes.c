@@ -104,7 +104,7 @@ static double reference(const struct argus_model *m, const struct argus_cohort *
 
 static void judge(struct argus_class_views *v, const struct argus_slow *slow, double total)
 {
-    double slower_time = 0, compared = 0, excess = 0, score = 0;
+    double slower_time = 0, compared = 0, excess = 0, score = 0, slower_excess = 0;
     double worst = 0, expected;
 
     v->worst = -1;
@@ -118,6 +118,7 @@ static void judge(struct argus_class_views *v, const struct argus_slow *slow, do
         excess += more;
         if (x / c->ref - 1 >= 0.4 * (slow->ratio - 1)) {
             slower_time += c->weight;
+            slower_excess += more;
             v->slower++;
         }
         if (more > worst) {
@@ -133,7 +134,8 @@ static void judge(struct argus_class_views *v, const struct argus_slow *slow, do
     expected = total * (1 - 1 / (1 + (slow->ratio - 1) * v->covered));
     v->explained = expected > 0 ? excess / expected : 0;
     v->agreed = v->slower >= MIN_CLASSES || v->agreement >= MIN_AGREEMENT;
-    if (!v->agreed && v->worst >= 0 && worst >= 0.7 * excess && v->explained >= 0.5) {
+    /* one or two kinds of kernels that account for all of it: a variant, a shape, a library */
+    if (!v->agreed && v->worst >= 0 && slower_excess >= 0.7 * excess && v->explained >= 0.5) {
         v->one_class = 1;
         v->agreed = 1;
     }

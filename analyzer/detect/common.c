@@ -54,6 +54,19 @@ double argus_cohort_reference(const struct argus_cohort *c, const struct argus_m
     return median_at(m, c->ranks, c->n, c->column, k, rank_index);
 }
 
+double argus_cohort_least(const struct argus_cohort *c, const struct argus_model *m, int k)
+{
+    double least = INFINITY;
+
+    for (size_t i = 0; i < c->n; i++) {
+        double v = (double)argus_rank_col(&m->ranks[c->ranks[i]], c->column, k);
+
+        if (v < least)
+            least = v;
+    }
+    return isinf(least) ? NAN : least;
+}
+
 int argus_cohort_ratio(const struct argus_cohort *c, const struct argus_model *m, int rank_index,
                        double *q, int *at)
 {

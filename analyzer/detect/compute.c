@@ -24,8 +24,9 @@
 #define SPREAD_FLOOR 0.003 /* MAD of q that measurement alone explains */
 #define MIN_PERSISTENCE 0.8
 #define MIN_LENGTH 10
-#define NAMED_FROM 4 /* smaller cohorts cannot tell who is slow */
-#define SPLIT_RATIO 1.08
+#define NAMED_FROM 4     /* smaller cohorts cannot tell who is slow */
+#define SPLIT_SMALL 0.04 /* gap between two ranks that is no longer one of silicon */
+#define SPLIT_GAP 0.025  /* ... between two tight halves */
 
 /* What the step time of the whole job does; shared by the ranks' tests. */
 struct job_shift {
@@ -261,9 +262,23 @@ static int report_rank(struct scan *s, const struct argus_cohort *c, const struc
     return 0;
 }
 
+/* The slow side is brought to the level of the fast one. */
+static int add_share(struct scan *s, struct argus_evidence *e, int rank, double share)
+{
+    float *x = argus_evidence_excess(e, s->m, rank);
+
+    for (int k = 0; x && k < s->m->n_steps; k++) {
+        double own = (double)argus_rank_col(&s->m->ranks[rank], ARGUS_COL_COMPUTE, k);
+
+        if (s->m->use[k] && own > 0)
+            x[k] = (float)(own * share);
+    }
+    return x ? 0 : -1;
+}
+
 /* Half slow, half not, and nothing to tell which is wrong. */
 static int report_split(struct scan *s, const struct argus_cohort *c, const struct argus_slow *slow,
-                        size_t n)
+                        size_t n, double share)
 {
     const struct argus_model *m = s->m;
     struct argus_evidence *e = argus_evidence_add(s->out, "compute", ARGUS_VERDICT_SPLIT);
@@ -272,7 +287,7 @@ static int report_split(struct scan *s, const struct argus_cohort *c, const stru
     if (!e)
         return -1;
     for (size_t i = 0; i < n; i++)
-        if (argus_evidence_rank(e, slow[i].rank) || add_excess(s, c, e, &slow[i]) ||
+        if (argus_evidence_rank(e, slow[i].rank) || add_share(s, e, slow[i].rank, share) ||
             argus_evidence_line(e, m, slow[i].rank, "compute_ratio", slow[i].ratio, 1.0, "ratio",
                                 "against the other side"))
             return -1;
@@ -298,11 +313,107 @@ static int report_split(struct scan *s, const struct argus_cohort *c, const stru
     return 0;
 }
 
+struct level {
+    int rank;
+    double ratio; /* median over the steps of the rank's time / the cohort's median */
+};
+
+static int level_cmp(const void *a, const void *b)
+{
+    const struct level *x = a, *y = b;
+
+    if (x->ratio != y->ratio)
+        return x->ratio < y->ratio ? -1 : 1;
+    return x->rank < y->rank ? -1 : x->rank > y->rank;
+}
+
+/* Levels of all ranks against the median of the whole cohort, in order. */
+static struct level *levels(struct scan *s, const struct argus_cohort *c, size_t *n)
+{
+    const struct argus_model *m = s->m;
+    struct level *l = calloc(c->n + 1, sizeof(*l));
+    double *x = malloc((c->n + 1) * sizeof(*x));
+
+    *n = 0;
+    for (size_t i = 0; l && x && i < c->n; i++) {
+        int points = 0;
+
+        for (int k = 0; k < m->n_steps; k++) {
+            double own = (double)argus_rank_col(&m->ranks[c->ranks[i]], c->column, k);
+            /* the fastest of a handful, the median of many: a level that exists */
+            double ref = c->reference ? (double)c->reference[k] : argus_cohort_least(c, m, k);
+
+            if (m->use[k] && !isnan(own) && ref > 0)
+                s->work[points++] = own / ref;
+        }
+        if (points >= MIN_LENGTH)
+            l[(*n)++] = (struct level){c->ranks[i], argus_median_inplace(s->work, (size_t)points)};
+    }
+    if (l)
+        qsort(l, *n, sizeof(*l), level_cmp);
+    free(x);
+    return l;
+}
+
+/* Two tight sides with a gap between them, the slow one no minority: nobody can be blamed.
+ * Returns 1 when that is so (and evidence was added), -1 on no memory. */
+static int find_split(struct scan *s, const struct argus_cohort *c)
+{
+    size_t n, cut = 0, slow_n;
+    struct level *l = levels(s, c, &n);
+    double gap = 0, ratio;
+    struct argus_slow *slow;
+    int rc = 0;
+
+    if (!l)
+        return -1;
+    for (size_t i = 1; i < n; i++)
+        if (l[i].ratio / l[i - 1].ratio - 1 > gap) {
+            gap = l[i].ratio / l[i - 1].ratio - 1;
+            cut = i;
+        }
+    slow_n = n - cut;
+    if (n < 2 || gap < (n < NAMED_FROM ? SPLIT_SMALL : SPLIT_GAP) || slow_n * 5 < n * 2 ||
+        slow_n * 5 > n * 3 + (n < NAMED_FROM ? n : 0) ||
+        l[n - 1].ratio / l[cut].ratio - 1 > gap / 2 || l[cut - 1].ratio / l[0].ratio - 1 > gap / 2)
+        goto out;
+    ratio = l[(cut + n) / 2].ratio / l[cut / 2].ratio;
+    slow = calloc(slow_n + 1, sizeof(*slow));
+    if (!slow) {
+        rc = -1;
+        goto out;
+    }
+    for (size_t i = 0; i < slow_n; i++)
+        slow[i] = (struct argus_slow){.rank = l[cut + i].rank,
+                                      .kind = ARGUS_CHANGE_CONSTANT,
+                                      .onset = -1,
+                                      .recovered = -1,
+                                      .end = s->m->n_steps,
+                                      .ratio = ratio,
+                                      .persistence = 1};
+    for (size_t i = 0; i < slow_n && rc >= 0; i++) {
+        /* more work is no slowness */
+        if (!argus_class_views(s->m, c, &slow[i]))
+            rc = -1;
+        else if (slow[i].views.n && slow[i].views.explained < 0.4)
+            rc = 2;
+        argus_class_views_clear(&slow[i].views);
+    }
+    if (!rc)
+        rc = report_split(s, c, slow, slow_n, 1 - 1 / ratio) ? -1 : 1;
+    else if (rc == 2)
+        rc = 0;
+    free(slow);
+out:
+    free(l);
+    return rc;
+}
+
 static int scan_cohort(struct scan *s, const struct argus_cohort *c, const int *judged,
                        size_t n_judged)
 {
     struct argus_slow *slow = calloc(n_judged + 1, sizeof(*slow));
-    size_t n = 0, widest = 0;
+    size_t n = 0, named = 0;
     int rc = 0;
 
     if (!slow)
@@ -316,29 +427,29 @@ static int scan_cohort(struct scan *s, const struct argus_cohort *c, const int *
             }
             n++;
         }
-    widest = 2 * n;
-    if (n && (c->n < NAMED_FROM || widest >= c->n)) {
-        size_t named = 0;
+    for (size_t i = 0; i < n && !rc; i++) {
+        int small = c->n < NAMED_FROM || 2 * n >= c->n;
 
-        for (size_t i = 0; i < n; i++)
-            named += (slow[i].past = own_past_decides(s, &slow[i]));
-        for (size_t i = 0; i < n && !rc; i++)
-            if (slow[i].past && slow[i].views.agreed) {
-                slow[i].z = INFINITY;
-                rc = report_rank(s, c, &slow[i]);
-            }
-        if (!named && slow[0].ratio >= SPLIT_RATIO && widest <= c->n + (c->n & 1))
-            rc = report_split(s, c, slow, n);
-    } else {
-        for (size_t i = 0; i < n && !rc; i++) {
+        if (!slow[i].views.agreed)
+            continue;
+        if (small) {
+            /* no majority: its own past decides */
+            if (!own_past_decides(s, &slow[i]))
+                continue;
+            slow[i].z = INFINITY;
+        } else {
             slow[i].z = robust_z(s, c, &slow[i]);
-            if (slow[i].z > MIN_Z && slow[i].views.agreed)
-                rc = report_rank(s, c, &slow[i]);
+            if (!(slow[i].z > MIN_Z))
+                continue;
         }
+        named++;
+        rc = report_rank(s, c, &slow[i]);
     }
     for (size_t i = 0; i < n; i++)
         argus_class_views_clear(&slow[i].views);
     free(slow);
+    if (!rc && !named && n_judged >= c->n)
+        rc = find_split(s, c) < 0 ? -1 : 0;
     return rc;
 }
 

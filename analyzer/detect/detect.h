@@ -34,7 +34,8 @@ struct argus_evidence {
     int *
         hit; /* ranks whose own time the fault lengthens (a slow link: all members of its groups) */
     size_t n_hit;
-    float *excess;   /* [n_hit * n_steps] ns that it adds to the local time of hit[i] in step k */
+    float *excess;   /* [n_hit * n_steps] ns that it adds to the time of hit[i] in step k */
+    int in_comm;     /* 1: that time is exposed communication, 2: any (the step as a whole) */
     int informative; /* 1: never a verdict of its own (severity none or info) */
     char *text;      /* one sentence */
     struct argus_evidence_line *lines;
@@ -93,6 +94,8 @@ void argus_cohort_clear(struct argus_cohort *c);
 /* What the others of the cohort show at step k; NAN. */
 double argus_cohort_reference(const struct argus_cohort *c, const struct argus_model *m,
                               int rank_index, int k);
+/* The smallest value of the cohort at step k; NAN. */
+double argus_cohort_least(const struct argus_cohort *c, const struct argus_model *m, int k);
 /* Ratio of rank i to its reference over used steps.  `q` and `at` have room for n_steps; returns
  * the number of points (steps where either is missing are left out). */
 int argus_cohort_ratio(const struct argus_cohort *c, const struct argus_model *m, int rank_index,

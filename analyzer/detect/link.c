@@ -16,7 +16,7 @@
 #include "analyzer/stats/stats.h"
 
 #define MIN_RATIO 1.07
-#define MIN_RATIO_PAST 1.10
+#define MIN_RATIO_PAST 1.05
 #define SPLIT_RATIO 1.25
 #define MIN_Z 3.5
 #define SPREAD_FLOOR 0.008

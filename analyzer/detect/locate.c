@@ -479,6 +479,7 @@ static int locate(struct place *p, struct argus_evidence_list *out)
     if (!e || !(e->link = calloc(1, sizeof(*e->link))))
         return -1;
     e->link->rank = e->link->peer = ARGUS_UNKNOWN;
+    e->in_comm = 1;
     /* a whole node's only group: any of its GPUs */
     if (kind == UNIT_NODE && !p->inter)
         only_group = n == 1;
@@ -512,6 +513,7 @@ static int split(struct place *p, struct argus_evidence_list *out)
         e = argus_evidence_add(out, "link", ARGUS_VERDICT_SPLIT);
         if (!e)
             return -1;
+        e->in_comm = 1;
         for (uint32_t j = 0; (r = member(p->m, g, j)) != -2; j++) {
             float *x = r < 0 ? NULL : argus_evidence_excess(e, p->m, r);
 

@@ -12,7 +12,7 @@
 #include "analyzer/detect/detect.h"
 #include "analyzer/stats/stats.h"
 
-#define MIN_RATIO 1.10
+#define MIN_RATIO 1.03     /* what it costs decides */
 #define REPLICAS_AGREE 0.5 /* every replica shows at least this part of the stage's excess */
 
 static double rank_compute(const struct argus_model *m, int i)

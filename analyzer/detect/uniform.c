@@ -10,7 +10,9 @@
 #include "analyzer/detect/detect.h"
 #include "analyzer/stats/stats.h"
 
-#define BOUND_SHARE 0.5 /* of the step */
+#define BOUND_SHARE 0.5     /* of the step */
+#define ONE_CALL_SHARE 0.33 /* ... that a single call takes */
+#define MIN_RATIO 1.03      /* of a regression; the scan asks for significance */
 #define MIN_LENGTH 10
 
 /* Median over ranks of the median over steps of a column, ns. */
@@ -32,6 +34,28 @@ static double typical(const struct argus_model *m, enum argus_column c, enum arg
     median = argus_median_inplace(x, n);
     free(x);
     return median;
+}
+
+/* A job whose communication is spread over many calls is how that job is; one call that takes a
+ * third of the step and hides behind nothing is worth a verdict. */
+static int one_call(const struct argus_model *m, double step)
+{
+    double *x = malloc(((size_t)m->n_steps + 1) * sizeof(*x));
+    int found = 0;
+
+    for (size_t c = 0; x && c < m->n_comm_classes; c++) {
+        const struct argus_comm_class *cc = &m->comm_classes[c];
+        size_t n = 0;
+
+        if (cc->count > 2 || !cc->matched)
+            continue;
+        for (int k = 0; k < m->n_steps; k++)
+            if (m->use[k] && !isnan(cc->work[k]))
+                x[n++] = (double)cc->work[k];
+        found |= argus_median_inplace(x, n) >= ONE_CALL_SHARE * step;
+    }
+    free(x);
+    return found;
 }
 
 static int bound(const struct argus_model *m, struct argus_evidence_list *out, double share,
@@ -56,10 +80,11 @@ static int bound(const struct argus_model *m, struct argus_evidence_list *out, d
                 x[k] = v;
         }
     }
+    e->in_comm = 2;
     e->subkind = subkind;
     e->pattern = "persistent";
     e->phase = c == ARGUS_COL_COPY ? NULL : "communication";
-    e->informative = 1;
+    e->informative = c == ARGUS_COL_COPY || one_call(m, argus_typical_step(m)) ? 1 : 2;
     e->effect = share;
     argus_evidence_text(e, "%.0f %% of the step is %s, on all ranks alike", 100 * share, what);
     return argus_evidence_line(e, m, -1, "share_of_step", share, NAN, "share", what);
@@ -83,7 +108,7 @@ static int regression(const struct argus_model *m, struct argus_evidence_list *o
             at[n++] = k;
         }
     if (n >= 2 * MIN_LENGTH)
-        ch = argus_change_find(y, (size_t)n, 1.10, MIN_LENGTH, 0);
+        ch = argus_change_find(y, (size_t)n, MIN_RATIO, MIN_LENGTH, 0);
     if (ch.kind != ARGUS_CHANGE_STEP && ch.kind != ARGUS_CHANGE_EPISODE &&
         ch.kind != ARGUS_CHANGE_RAMP)
         goto out;
@@ -94,6 +119,7 @@ static int regression(const struct argus_model *m, struct argus_evidence_list *o
     }
     e->onset = at[ch.onset];
     e->recovered = ch.recovered < (size_t)n ? at[ch.recovered] : ARGUS_UNKNOWN;
+    e->in_comm = 2;
     e->subkind = "regression";
     e->pattern = ch.kind == ARGUS_CHANGE_RAMP      ? "ramp"
                  : ch.kind == ARGUS_CHANGE_EPISODE ? "episode"

@@ -71,6 +71,17 @@ static void account(const struct argus_model *m, const struct argus_cohort *c, i
     free(x);
 }
 
+static double compute_of(const struct argus_model *m, int i)
+{
+    const struct argus_model_rank *r = &m->ranks[i];
+    double sum = 0;
+
+    for (size_t k = 0; k < r->n_classes; k++)
+        for (int w = 0; w < r->n_windows; w++)
+            sum += (double)r->classes[k].sum[w];
+    return sum;
+}
+
 static int add_excess(struct scan *s, const struct argus_cohort *c, struct argus_evidence *e,
                       int only)
 {
@@ -125,22 +136,36 @@ static int leaders(struct scan *s, const struct argus_cohort *c, double *ratio)
     return n;
 }
 
+/* Whose amount of work varies, the experts' or the rest's?  Variants of a class that run now and
+ * then (other grids), and all-to-alls of uneven size, are what varies. */
 static int is_expert(const struct argus_model *m, const struct argus_cohort *c)
 {
-    double expert = 0, all = 0;
-    const struct argus_model_rank *r = &m->ranks[c->ranks[0]];
+    double expert = 0, other = 0, expert_total = 0;
 
-    for (size_t i = 0; i < r->n_classes; i++) {
-        const struct argus_kernel_class *k = &m->kernel_classes[r->classes[i].kernel_class];
+    if (m->topology.ep <= 1)
+        return 0;
+    for (size_t i = 0; i < c->n; i++) {
+        const struct argus_model_rank *r = &m->ranks[c->ranks[i]];
 
-        for (int w = 0; w < r->n_windows; w++) {
-            double t = (double)r->classes[i].sum[w];
+        for (size_t k = 0; k < r->n_classes; k++) {
+            const struct argus_kernel_class *kc = &m->kernel_classes[r->classes[k].kernel_class];
+            double time = 0, calls = 0;
+            int is = kc->family == ARGUS_FAMILY_EXPERT;
 
-            all += t;
-            expert += k->family == ARGUS_FAMILY_EXPERT ? t : 0;
+            if (kc->kind != ARGUS_CLASS_COMPUTE)
+                continue;
+            for (int w = 0; w < r->n_windows; w++) {
+                time += (double)r->classes[k].sum[w];
+                calls += (double)r->classes[k].count[w];
+            }
+            expert_total += is ? time : 0;
+            if (calls < 0.7 * r->n_rows) {
+                expert += is ? time : 0;
+                other += is ? 0 : time;
+            }
         }
     }
-    return m->topology.ep > 1 && expert > 0.02 * all;
+    return expert_total > 0 && expert > other;
 }
 
 static int report(struct scan *s, const struct argus_cohort *c, int rank, double ratio,
@@ -185,7 +210,7 @@ static int report(struct scan *s, const struct argus_cohort *c, int rank, double
 static int scan_cohort(struct scan *s, const struct argus_cohort *c)
 {
     size_t *led = calloc(s->m->n_ranks + 1, sizeof(*led)), most = 0, n_leaders = 0;
-    double ratio, amount, speed;
+    double ratio, uneven_ratio, amount, speed;
     int n, who = -1, uneven = 0, rc = 0;
 
     if (!led)
@@ -197,7 +222,8 @@ static int scan_cohort(struct scan *s, const struct argus_cohort *c)
     for (int i = 0; i < n; i++) {
         if (s->q[i] < MIN_RATIO)
             continue;
-        s->top[uneven++] = s->top[i];
+        s->top[uneven] = s->top[i];
+        s->q[uneven++] = s->q[i];
         if (++led[s->top[i]] > most) {
             most = led[s->top[i]];
             who = s->top[i];
@@ -205,6 +231,7 @@ static int scan_cohort(struct scan *s, const struct argus_cohort *c)
     }
     if (who < 0 || uneven < MIN_STEPS)
         goto out;
+    uneven_ratio = argus_median(s->q, (size_t)uneven);
     for (size_t i = 0; i < s->m->n_ranks; i++)
         n_leaders += led[i] * 50 >= (size_t)uneven && led[i] > 1;
     if ((double)most >= SINGLE_SHARE * uneven) {
@@ -214,14 +241,23 @@ static int scan_cohort(struct scan *s, const struct argus_cohort *c)
         account(s->m, c, who, &amount, &speed);
         if (ratio >= MIN_RATIO && amount > 0 && amount > speed)
             rc = report(s, c, who, ratio, (double)most / uneven, 1, amount, speed);
-    } else if (ratio >= MIN_RATIO && n_leaders >= 2 && c->n >= 2) {
-        /* a few slow ranks in turn are episodes: leaders must alternate */
+    } else if (n_leaders >= 2 && c->n >= 2) {
+        /* a few slow ranks in turn are episodes: leaders must alternate; and their kernels must
+         * not be slower, else they are slow ranks */
+        double slower = 0, all = 0;
         int changes = 0;
 
         for (int i = 1; i < uneven; i++)
             changes += s->top[i] != s->top[i - 1];
-        if (changes * 4 >= uneven)
-            rc = report(s, c, -1, ratio, (double)most / uneven, n_leaders, 0, 0);
+        for (size_t i = 0; i < s->m->n_ranks; i++) {
+            if (led[i] * 50 < (size_t)uneven || led[i] <= 1)
+                continue;
+            account(s->m, c, (int)i, &amount, &speed);
+            slower += speed > 0 ? speed : 0;
+            all += compute_of(s->m, (int)i);
+        }
+        if (changes * 5 >= uneven && slower < 0.01 * all)
+            rc = report(s, c, -1, uneven_ratio, (double)most / uneven, n_leaders, 0, 0);
     }
 out:
     free(led);

@@ -83,7 +83,7 @@ static enum argus_severity severity_of(const struct argus_model *m, const struct
     if (s < k->info || f->cost.loss < k->floor_ms * 1e6)
         return ARGUS_SEVERITY_NONE;
     if (f->e->informative)
-        return ARGUS_SEVERITY_INFO;
+        return f->e->informative == 1 ? ARGUS_SEVERITY_INFO : ARGUS_SEVERITY_NONE;
     return s >= k->critical ? ARGUS_SEVERITY_CRITICAL
            : s >= k->warn   ? ARGUS_SEVERITY_WARN
                             : ARGUS_SEVERITY_INFO;

@@ -6,66 +6,86 @@
 #include "analyzer/stats/stats.h"
 #include "analyzer/verdict/whatif.h"
 
-/* Local time of every rank in one step, and what the faults add to it. */
+#define MIN_BEFORE 10 /* steps that measure what a step took before */
+#define SAME_ONSET 5  /* faults that begin this close cannot be told apart by the step time */
+#define LEAST_IDEAL 0.02
+
+/* One step: time of every rank, and what the faults at hand add to it. */
 struct frame {
-    double *local;
+    const struct argus_model *m;
+    const struct argus_evidence *const *e;
+    size_t n;
+    double *own;
     double *minus;
+    double whole; /* what the faults add to the step as a whole */
 };
 
-static int waits_known(const struct argus_model *m)
+static float excess_of(const struct frame *f, size_t i, size_t h, int k)
 {
-    for (size_t c = 0; c < m->n_comm_classes; c++)
-        if (m->comm_classes[c].matched && m->comm_classes[c].ranks > 1)
-            return 1;
-    return m->n_ranks <= 1;
+    return f->e[i]->excess[h * (size_t)f->m->n_steps + (size_t)k];
 }
 
-static void subtract(const struct argus_model *m, const struct argus_evidence *e, int k,
-                     double *minus)
+/* The step as a whole loses what most of its ranks lose. */
+static double whole_excess(const struct frame *f, size_t i, int k)
 {
-    for (size_t h = 0; h < e->n_hit; h++)
-        minus[e->hit[h]] += (double)e->excess[h * (size_t)m->n_steps + (size_t)k];
+    return f->e[i]->n_hit ? (double)excess_of(f, i, 0, k) : 0;
 }
 
-/* Slowest rank of step k when `minus` is taken away. */
-static double slowest(const struct argus_model *m, const struct frame *f)
+static void load(struct frame *f, int k)
+{
+    for (size_t r = 0; r < f->m->n_ranks; r++) {
+        const struct argus_model_rank *rank = &f->m->ranks[r];
+        double v = (double)argus_rank_col(rank, ARGUS_COL_DURATION, k) -
+                   (double)argus_rank_col(rank, ARGUS_COL_EXPOSED, k);
+
+        f->own[r] = isnan(v) ? 0 : v;
+        f->minus[r] = 0;
+    }
+    f->whole = 0;
+    for (size_t i = 0; i < f->n; i++)
+        for (size_t h = 0; h < f->e[i]->n_hit && f->e[i]->in_comm == 1; h++)
+            f->own[f->e[i]->hit[h]] += (double)excess_of(f, i, h, k);
+}
+
+static void take(struct frame *f, size_t i, int k, double sign)
+{
+    if (f->e[i]->in_comm == 2) {
+        f->whole += sign * whole_excess(f, i, k);
+        return;
+    }
+    for (size_t h = 0; h < f->e[i]->n_hit; h++)
+        f->minus[f->e[i]->hit[h]] += sign * (double)excess_of(f, i, h, k);
+}
+
+static double slowest(const struct frame *f)
 {
     double most = 0;
 
-    for (size_t i = 0; i < m->n_ranks; i++) {
-        double rest = f->local[i] - f->minus[i];
-
-        if (rest > most)
-            most = rest;
-    }
-    return most;
+    for (size_t r = 0; r < f->m->n_ranks; r++)
+        most = f->own[r] - f->minus[r] > most ? f->own[r] - f->minus[r] : most;
+    return most - f->whole;
 }
 
-static void load(const struct argus_model *m, int k, struct frame *f)
+static int frame_init(struct frame *f, const struct argus_model *m,
+                      const struct argus_evidence *const *e, size_t n)
 {
-    for (size_t i = 0; i < m->n_ranks; i++) {
-        double v = (double)argus_rank_col(&m->ranks[i], ARGUS_COL_LOCAL, k);
-
-        f->local[i] = isnan(v) ? 0 : v;
-        f->minus[i] = 0;
-    }
+    *f = (struct frame){.m = m, .e = e, .n = n};
+    f->own = calloc(m->n_ranks + 1, sizeof(double));
+    f->minus = calloc(m->n_ranks + 1, sizeof(double));
+    return f->own && f->minus ? 0 : -1;
 }
 
-static double biggest(const struct argus_model *m, const struct frame *f)
+static void frame_clear(struct frame *f)
 {
-    double most = 0;
-
-    for (size_t i = 0; i < m->n_ranks; i++)
-        most = f->minus[i] > most ? f->minus[i] : most;
-    return most;
+    free(f->own);
+    free(f->minus);
 }
 
 int argus_whatif_gain(const struct argus_model *m, const struct argus_evidence *const *e, size_t n,
                       double *gain)
 {
-    struct frame f = {calloc(m->n_ranks + 1, sizeof(double)),
-                      calloc(m->n_ranks + 1, sizeof(double))};
-    int known = waits_known(m), rc = f.local && f.minus ? 0 : -1;
+    struct frame f;
+    int rc = frame_init(&f, m, e, n);
 
     for (int k = 0; k < m->n_steps && !rc; k++) {
         double before;
@@ -73,81 +93,153 @@ int argus_whatif_gain(const struct argus_model *m, const struct argus_evidence *
         gain[k] = 0;
         if (!m->use[k])
             continue;
-        load(m, k, &f);
-        before = slowest(m, &f);
+        load(&f, k);
+        before = slowest(&f);
         for (size_t i = 0; i < n; i++)
-            subtract(m, e[i], k, f.minus);
-        gain[k] = known ? before - slowest(m, &f) : biggest(m, &f);
+            take(&f, i, k, 1);
+        gain[k] = before - slowest(&f);
     }
-    free(f.local);
-    free(f.minus);
+    frame_clear(&f);
     return rc;
 }
 
-/* Time of step k with only fault `i` left, and with none. */
-static void price_step(const struct argus_model *m, const struct argus_evidence *const *e, size_t n,
-                       int k, int known, struct frame *f, double *only, double *ideal)
+static int begins(const struct argus_evidence *e)
 {
-    double step = argus_model_step_time(m, k), before;
+    return e->onset > 0 ? e->onset : 0;
+}
 
-    load(m, k, f);
-    before = slowest(m, f);
-    for (size_t i = 0; i < n; i++)
-        subtract(m, e[i], k, f->minus);
-    *ideal = step - (known ? before - slowest(m, f) : biggest(m, f));
-    for (size_t i = 0; i < n; i++) {
-        for (size_t h = 0; h < e[i]->n_hit; h++)
-            f->minus[e[i]->hit[h]] -= (double)e[i]->excess[h * (size_t)m->n_steps + (size_t)k];
-        only[i] = step - (known ? before - slowest(m, f) : biggest(m, f));
-        subtract(m, e[i], k, f->minus);
+static int ends(const struct argus_model *m, const struct argus_evidence *e)
+{
+    return e->recovered >= 0 ? e->recovered : m->n_steps;
+}
+
+/* Median step time inside and outside of [first, end), outside only before it and, for an episode,
+ * after it; *n: points outside. */
+static void around(const struct argus_model *m, const double *step, int first, int end,
+                   double *inside, double *outside, size_t *n)
+{
+    double *in = malloc(2 * ((size_t)m->n_steps + 1) * sizeof(*in)), *out = in + m->n_steps + 1;
+    size_t n_in = 0, n_out = 0;
+
+    *inside = *outside = NAN;
+    *n = 0;
+    if (!in)
+        return;
+    for (int k = 0; k < m->n_steps; k++) {
+        if (!m->use[k] || isnan(step[k]))
+            continue;
+        if (k >= first && k < end)
+            in[n_in++] = step[k];
+        else
+            out[n_out++] = step[k];
     }
+    *n = n_out;
+    *inside = argus_median_inplace(in, n_in);
+    *outside = argus_median_inplace(out, n_out);
+    free(in);
+}
+
+/* Stalls that come now and then are priced step by step; only lasting shifts move the median. */
+static int lasting(const struct argus_evidence *e)
+{
+    return e->kind == ARGUS_VERDICT_COMPUTE_STRAGGLER || e->kind == ARGUS_VERDICT_SLOW_LINK ||
+           (e->pattern && !strcmp(e->pattern, "persistent") &&
+            e->kind != ARGUS_VERDICT_UNIFORM_SLOWDOWN);
+}
+
+/* Factor on the modelled loss so that it agrees with what the job itself measured; 1: no measure. */
+static double measured(const struct argus_model *m, const struct argus_evidence *const *e, size_t n,
+                       size_t i, const double *step, double modelled)
+{
+    double inside, outside;
+    size_t points;
+
+    if (e[i]->onset <= 0 || !lasting(e[i]) || (e[i]->pattern && !strcmp(e[i]->pattern, "ramp")))
+        return 1;
+    for (size_t j = 0; j < n; j++)
+        if (j != i && abs(begins(e[j]) - begins(e[i])) <= SAME_ONSET)
+            return 1;
+    around(m, step, begins(e[i]), ends(m, e[i]), &inside, &outside, &points);
+    if (points < MIN_BEFORE || isnan(inside) || !(modelled > 0))
+        return 1;
+    if (inside <= outside)
+        return 0;
+    return (inside - outside) / modelled;
+}
+
+/* Time of step k with only fault `i` left, and with none. */
+static void price_step(struct frame *f, int k, double step, double *only, double *ideal)
+{
+    double before;
+
+    load(f, k);
+    before = slowest(f);
+    for (size_t i = 0; i < f->n; i++)
+        take(f, i, k, 1);
+    *ideal = step - (before - slowest(f));
+    for (size_t i = 0; i < f->n; i++) {
+        take(f, i, k, -1);
+        only[i] = step - (before - slowest(f));
+        take(f, i, k, 1);
+    }
+    if (*ideal < LEAST_IDEAL * step)
+        *ideal = LEAST_IDEAL * step;
+}
+
+/* Sums over steps of one fault. */
+struct sums {
+    double lost, lost_all, ideal;
+    int steps;
+};
+
+static void finish(struct argus_cost *c, const struct sums *s, double factor, double total)
+{
+    double lost = s->lost * factor;
+    /* what the fault did not cost belongs to the ideal step, and the other way round */
+    double ideal = s->ideal + s->lost - lost;
+
+    c->steps = s->steps;
+    c->slowdown = ideal > 0 ? (ideal + lost) / ideal : 1;
+    c->loss = s->steps ? lost / s->steps : 0;
+    c->share = total > 0 ? s->lost_all * factor / total : 0;
 }
 
 int argus_whatif_price(const struct argus_model *m, const struct argus_evidence *const *e, size_t n,
                        struct argus_cost *costs)
 {
-    struct frame f = {calloc(m->n_ranks + 1, sizeof(double)),
-                      calloc(m->n_ranks + 1, sizeof(double))};
-    double *only = calloc(3 * (n + 1), sizeof(double)), *with = only + n + 1,
-           *without = with + n + 1;
-    int known = waits_known(m), rc = f.local && f.minus && only ? 0 : -1;
-    double total = 0;
+    struct frame f;
+    double *step = calloc((size_t)m->n_steps + 1, sizeof(*step));
+    double *only = calloc(n + 1, sizeof(*only)), total = 0;
+    struct sums *sums = calloc(n + 1, sizeof(*sums));
+    int rc = frame_init(&f, m, e, n) || !step || !only || !sums ? -1 : 0;
 
-    for (size_t i = 0; i < n; i++)
-        costs[i] = (struct argus_cost){.slowdown = 1};
     for (int k = 0; k < m->n_steps && !rc; k++) {
-        double ideal, step;
+        double ideal;
 
-        if (!m->use[k])
+        step[k] = m->use[k] ? argus_model_step_time(m, k) : NAN;
+        if (isnan(step[k]))
             continue;
-        step = argus_model_step_time(m, k);
-        if (isnan(step))
-            continue;
-        total += step;
-        price_step(m, e, n, k, known, &f, only, &ideal);
-        if (ideal < 0.02 * step)
-            ideal = 0.02 * step;
+        total += step[k];
+        price_step(&f, k, step[k], only, &ideal);
         for (size_t i = 0; i < n; i++) {
-            int first = e[i]->onset > 0 ? e[i]->onset : 0;
-            int end = e[i]->recovered >= 0 ? e[i]->recovered : m->n_steps;
             double lost = only[i] > ideal ? only[i] - ideal : 0;
 
-            costs[i].share += lost;
-            if (k < first || k >= end)
+            sums[i].lost_all += lost;
+            if (k < begins(e[i]) || k >= ends(m, e[i]))
                 continue;
-            costs[i].steps++;
-            costs[i].loss += lost;
-            with[i] += ideal + lost;
-            without[i] += ideal;
+            sums[i].steps++;
+            sums[i].lost += lost;
+            sums[i].ideal += ideal;
         }
     }
     for (size_t i = 0; i < n && !rc; i++) {
-        costs[i].slowdown = without[i] > 0 ? with[i] / without[i] : 1;
-        costs[i].loss = costs[i].steps ? costs[i].loss / costs[i].steps : 0;
-        costs[i].share = total > 0 ? costs[i].share / total : 0;
+        double modelled = sums[i].steps ? sums[i].lost / sums[i].steps : 0;
+
+        finish(&costs[i], &sums[i], measured(m, e, n, i, step, modelled), total);
     }
+    free(step);
     free(only);
-    free(f.local);
-    free(f.minus);
+    free(sums);
+    frame_clear(&f);
     return rc;
 }

@@ -3,10 +3,15 @@
  * What would the step have taken without a fault?
  *
  * From the step rows: a step ends when its slowest rank is through, so
- * T = max over ranks of (local) + transfer.  Taking the excess of a fault away
- * from the ranks it hits gives the step that others would still have needed.
- * Faults are priced one by one with all the others already gone:
+ * T = max over ranks of what the rank did itself (all that is not exposed
+ * communication, plus what a slow link adds) + the rest.  Taking the excess of
+ * a fault away from the ranks it hits gives the step that others would still
+ * have needed.  Faults are priced one by one with all the others already gone:
  * slowdown = T(ideal with this fault) / T(ideal).
+ *
+ * Where a fault began after healthy steps the job itself has measured what it
+ * costs, pipelines included: the step time before and since, if no other fault
+ * began at the same time.
  */
 #ifndef ARGUS_VERDICT_WHATIF_H
 #define ARGUS_VERDICT_WHATIF_H
