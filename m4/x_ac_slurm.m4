@@ -13,7 +13,7 @@ AC_DEFUN([X_AC_SLURM], [
     for d in "$with_slurm" /usr /usr/local /opt/slurm; do
       AS_IF([test -r "$d/include/slurm/spank.h"], [
         have_slurm=yes
-        AS_IF([test "$d" != /usr], [SLURM_CPPFLAGS="-I$d/include"])
+        AS_IF([test "$d" != /usr], [SLURM_CPPFLAGS="-isystem $d/include"])
         break
       ])
     done

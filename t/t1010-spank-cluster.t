@@ -247,7 +247,7 @@ test_expect_success 'a recorder that is killed costs the job nothing' '
 test_expect_success 'a requeued job keeps its two lives apart' '
     id=$(as_user sbatch --parsable --requeue --argus -o lives --open-mode=append --wrap \
         "srun -Q sh ./show; . ./show; test \$SLURM_RESTART_COUNT || { scontrol requeue \$SLURM_JOB_ID; sleep 20; }") &&
-    for i in $(seq 200); do
+    for i in $(seq 600); do
         test "$(grep -c "step=" "$work/lives")" -ge 4 && break
         # Slurm would wait two minutes.
         test "$(squeue -h -j $id -o %t)" = PD && scontrol update jobid=$id StartTime=now 2>/dev/null
