@@ -63,6 +63,20 @@ static void excuse(const char *reason, bool fault)
                  reason);
 }
 
+/* slurmd tells slurmstepd; the job's environment may say anything. */
+static const char *node_name(void)
+{
+    static char host[256];
+    const char *name = getenv("SLURMD_NODENAME");
+
+    if (name)
+        return name;
+    if (gethostname(host, sizeof(host) - 1))
+        return NULL;
+    host[strcspn(host, ".")] = '\0';
+    return host;
+}
+
 static int get_facts(spank_t sp, struct argus_facts *f)
 {
     char **env = NULL;
@@ -89,8 +103,7 @@ static int get_facts(spank_t sp, struct argus_facts *f)
         f->array_task = ARGUS_NO_ARRAY;
     if (spank_get_item(sp, S_SLURM_VERSION, &f->slurm_version) != ESPANK_SUCCESS)
         f->slurm_version = NULL;
-    /* slurmd tells slurmstepd so; the job's environment may say anything. */
-    f->node = getenv("SLURMD_NODENAME");
+    f->node = node_name();
     f->owner = getpid();
     return 0;
 }

@@ -37,7 +37,9 @@ static int open_root_dir(int parent, const char *name, mode_t mode, bool sticky,
     struct stat st;
     int fd;
 
-    if (mkdirat(parent, name, mode) && errno != EEXIST)
+    bool made = !mkdirat(parent, name, mode);
+
+    if (!made && errno != EEXIST)
         return argus_error(err, "%s: cannot make it: %s", path, strerror(errno));
     fd = openat(parent, name, OPEN_DIR);
     if (fd < 0)
@@ -45,7 +47,8 @@ static int open_root_dir(int parent, const char *name, mode_t mode, bool sticky,
                            errno == ELOOP || errno == ENOTDIR
                                ? "a directory is needed, not a link or file"
                                : strerror(errno));
-    if (fstat(fd, &st))
+    /* slurmd's umask is not ours to change, nor to obey. */
+    if ((made && fchmod(fd, mode)) || fstat(fd, &st))
         argus_error(err, "%s: %s", path, strerror(errno));
     else if (st.st_uid != 0 && st.st_uid != geteuid())
         argus_error(err, "%s: belongs to user %lu, not to root", path, (unsigned long)st.st_uid);
@@ -252,7 +255,7 @@ static int make_step_spool(int spool_fd, const struct argus_facts *f, const char
     }
     made = true;
     dir = openat(spool_fd, name, OPEN_DIR);
-    if (dir < 0 || write_file(dir, ARGUS_STEP_CONF_NAME, text, fd) ||
+    if (dir < 0 || write_file(dir, ARGUS_STEP_CONF_NAME, text, fd) || fchmod(dir, 0700) ||
         fchown(fd[0], id->uid, id->gid) || fchown(dir, id->uid, id->gid)) {
         argus_error(err, "%s: %s", path, strerror(errno));
         if (dir >= 0)
@@ -285,7 +288,6 @@ static void remove_marker(int spool_fd, const struct argus_facts *f)
 int argus_spool_create(const struct argus_facts *f, const char *text,
                        const struct argus_identity *id, argus_error_t *err)
 {
-    mode_t mask = umask(022);
     int spool_fd, marker_dir = -1, rc = -1;
 
     spool_fd = open_spool(f->spool, err);
@@ -302,7 +304,6 @@ out:
         close(marker_dir);
     if (spool_fd >= 0)
         close(spool_fd);
-    umask(mask);
     if (rc < 0 && spool_fd >= 0)
         argus_spool_finish(f, id, true);
     return rc;

@@ -249,11 +249,17 @@ static void stale_spool_is_replaced(void **unused)
 
 static void step_spool_belongs_to_the_user(void **unused)
 {
+    mode_t mask = umask(0777);
     char path[256];
     struct stat st;
 
     (void)unused;
-    host_start("on");
+    host_load();
+    host_init();
+    host_option("on");
+    host_post_opt();
+    umask(mask);
+    host_user_init();
     snprintf(path, sizeof(path), "%s/77.0", host.spool);
     assert_int_equal(lstat(path, &st), 0);
     assert_int_equal(st.st_uid, host.uid);
