@@ -173,6 +173,16 @@ test_expect_success 'a shortened list of ranks is completed, the launch tells th
     test "$("$dump" short/step-0/rank-00033.h5 events stream | tr "\n" " ")" = "7 7 "
 '
 
+test_expect_success 'traces that begin at different steps: said' '
+    for r in 0 1; do
+        { printf "{\"distributedInfo\":{\"rank\":$r,\"world_size\":2},\"traceEvents\":[" &&
+          printf "{\"ph\":\"X\",\"cat\":\"user_annotation\",\"name\":\"ProfilerStep#1$r\",\"tid\":1,\"ts\":1,\"dur\":50}," &&
+          kernel 10 5 a && echo "]}"; } >begin$r.json || return 1
+    done &&
+    "$argus" import kineto begin0.json begin1.json -o begin >out 2>err &&
+    grep "begin at different steps (rank 0: 10, rank 1: 11)" err
+'
+
 fails() { # FILES...: import fails with one line, leaves nothing
     rm -rf bad && test_expect_code 1 "$argus" import kineto "$@" -o bad >out 2>err &&
     test "$(wc -l <err)" = 1 && ! ls bad/step-0/* bad/job.json 2>/dev/null && cat err

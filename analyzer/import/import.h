@@ -84,9 +84,10 @@ struct import_trace {
     size_t n_groups, groups_size;
 
     /* After import_trace_sort(). */
-    size_t kernels;         /* compute and communication */
-    size_t unmatched;       /* communication kernels without communicator */
-    uint64_t unmatched_sum; /* fingerprint of their functions in order */
+    unsigned char *unnumbered; /* by event; see import_find_unnumbered() */
+    size_t kernels;            /* compute and communication */
+    size_t unmatched;          /* communication kernels without communicator */
+    uint64_t unmatched_sum;    /* fingerprint of their functions in order */
 };
 
 /* Start empty, rank unknown.  Frees nothing that was there. */
@@ -101,12 +102,21 @@ uint32_t import_group(struct import_trace *t, const struct import_group *group);
 int import_event(struct import_trace *t, int64_t start, int64_t duration, uint32_t op,
                  uint32_t correlation);
 int import_mark(struct import_trace *t, const struct import_mark *mark);
-/* By start; fills the counts. */
-void import_trace_sort(struct import_trace *t);
+/* By start; fills the counts.  -1: out of memory. */
+int import_trace_sort(struct import_trace *t);
 
 /* Steps by the trace's marks, in order; the marks used leave the trace.  In
  * domain "argus" where they were moved to GPU time.  `whole`: the trace is one step.  malloc'd; *n = 0: no marks of steps.  -1: out of memory. */
 int import_steps(struct import_trace *t, int whole, struct import_mark **steps, size_t *n);
+/*
+ * Collectives are matched by their order, so all ranks must begin to count at
+ * the same one.  Where a trace has step marks and launches, that is the first
+ * collective launched inside a step: what was launched before may be in one
+ * rank's trace and not in another's, and gets no number.
+ */
+int import_find_unnumbered(struct import_trace *t);
+/* The number in the name of the first step mark; -1: none. */
+long import_first_step(const struct import_trace *t);
 int import_is_step_mark(const struct import_trace *t, const struct import_mark *m);
 
 struct import_output {
@@ -126,13 +136,14 @@ int import_path(const struct import_output *out, int rank, char *path, size_t si
 struct import_report {
     size_t files, ranks, kernels, events;
     uint64_t invalid;
-    char note[256]; /* "" or a sentence */
+    char note[512]; /* "" or what has to be said */
 };
 /* A rank of the job that is being imported. */
 struct import_state {
     int rank;
     int world;
     int written;
+    long first_step;  /* number in the name of its first step mark, -1: none */
     size_t unmatched; /* as in its trace */
     uint64_t unmatched_sum;
 };

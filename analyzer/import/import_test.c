@@ -160,7 +160,7 @@ static void steps_move_to_gpu_time(void **state)
                              0);
         }
     }
-    import_trace_sort(&t);
+    assert_int_equal(import_trace_sort(&t), 0);
     assert_int_equal(t.kernels, 15);
     assert_int_equal(import_steps(&t, 0, &steps, &n), 0);
     assert_int_equal(n, 5);
@@ -174,12 +174,40 @@ static void steps_move_to_gpu_time(void **state)
     import_trace_free(&t);
 }
 
+/* One collective was launched before the trace began, one before the first step. */
+static void heads_of_traces_are_not_numbered(void **state)
+{
+    struct import_op launch = {.kind = ARGUS_CLASS_LAUNCH}, comm = {.kind = ARGUS_CLASS_COMM,
+                                                                    .func = ARGUS_FUNC_ALLREDUCE,
+                                                                    .group = ARGUS_NONE};
+    struct import_mark mark = {.domain = ARGUS_NONE, .tid = 1, .start = 100, .end = 300};
+    struct import_trace t;
+    argus_error_t err;
+
+    (void)state;
+    assert_int_equal(import_trace_init(&t, "x", "kineto", &err), 0);
+    mark.name = import_string(&t, "ProfilerStep#3", 14);
+    assert_int_equal(import_mark(&t, &mark), 0);
+    for (uint32_t k = 0; k < 6; k++) {
+        if (k > 0)
+            assert_int_equal(import_event(&t, 60 + k * 30, 5, import_op(&t, &launch), k + 1), 0);
+        assert_int_equal(import_event(&t, 400 + k * 10, 8, import_op(&t, &comm), k + 1), 0);
+    }
+    assert_int_equal(import_trace_sort(&t), 0);
+    assert_int_equal(t.unmatched, 4);
+    import_trace_free(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(times_are_exact),  cmocka_unit_test(integers_have_bounds),
-        cmocka_unit_test(lists_of_ranks),   cmocka_unit_test(words),
-        cmocka_unit_test(tables_hold_many), cmocka_unit_test(steps_move_to_gpu_time),
+        cmocka_unit_test(times_are_exact),
+        cmocka_unit_test(integers_have_bounds),
+        cmocka_unit_test(lists_of_ranks),
+        cmocka_unit_test(words),
+        cmocka_unit_test(tables_hold_many),
+        cmocka_unit_test(steps_move_to_gpu_time),
+        cmocka_unit_test(heads_of_traces_are_not_numbered),
     };
     return cmocka_run_group_tests_name("import", tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <jansson.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,6 +58,23 @@ int import_states_agree(const struct import_state *states, size_t n)
     return 1;
 }
 
+static void note(struct import_report *report, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void note(struct import_report *report, const char *format, ...)
+{
+    size_t used = strlen(report->note);
+    va_list ap;
+
+    if (used)
+        used += (size_t)snprintf(report->note + used, sizeof(report->note) - used, "; ");
+    if (used >= sizeof(report->note))
+        return;
+    va_start(ap, format);
+    vsnprintf(report->note + used, sizeof(report->note) - used, format, ap);
+    va_end(ap);
+}
+
 void import_states_note(const struct import_state *states, size_t n, struct import_report *report)
 {
     size_t without = 0;
@@ -64,18 +82,26 @@ void import_states_note(const struct import_state *states, size_t n, struct impo
     for (size_t i = 0; i < n; i++)
         without += states[i].unmatched != 0;
     if (without && n == 1)
-        snprintf(report->note, sizeof(report->note),
-                 "the communicators of %zu collectives are not known", states[0].unmatched);
+        note(report, "the communicators of %zu collectives are not known", states[0].unmatched);
     else if (without && import_states_agree(states, n))
-        snprintf(report->note, sizeof(report->note),
-                 "no communicators in the traces; all %zu ranks ran the same %zu collectives, "
-                 "taken as one communicator of all; message sizes are unknown",
-                 n, states[0].unmatched);
+        note(report,
+             "no communicators in the traces; all %zu ranks ran the same %zu collectives, taken as "
+             "one communicator of all; message sizes are unknown",
+             n, states[0].unmatched);
     else if (without)
-        snprintf(report->note, sizeof(report->note),
-                 "no communicators for some collectives of %zu of %zu ranks, and the ranks ran "
-                 "different ones: those are not matched",
-                 without, n);
+        note(report,
+             "no communicators for some collectives of %zu of %zu ranks, and the ranks ran "
+             "different ones: those are not matched",
+             without, n);
+    for (size_t i = 1; i < n; i++) {
+        if (states[i].first_step != states[0].first_step) {
+            note(report,
+                 "the traces begin at different steps (rank %d: %ld, rank %d: %ld): their steps do "
+                 "not line up",
+                 states[0].rank, states[0].first_step, states[i].rank, states[i].first_step);
+            break;
+        }
+    }
 }
 
 void import_states_undo(const struct import_state *states, size_t n,

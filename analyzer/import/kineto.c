@@ -290,7 +290,10 @@ int import_kineto_read(const char *path, struct import_trace *t, import_progress
         argus_error(err, "%s: out of memory", path);
         goto out;
     }
-    import_trace_sort(t);
+    if (import_trace_sort(t) != 0) {
+        argus_error(err, "%s: out of memory", path);
+        goto out;
+    }
     if (!t->kernels) {
         argus_error(err, "%s: no GPU kernels in the trace", path);
         goto out;

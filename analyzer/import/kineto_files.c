@@ -55,6 +55,7 @@ static int first_pass(const char *const *files, size_t n, const struct import_ou
         if (rc == 0) {
             states[i].rank = t.rank;
             states[i].world = t.world;
+            states[i].first_step = import_first_step(&t);
             states[i].unmatched = t.unmatched;
             states[i].unmatched_sum = t.unmatched_sum;
             if (!t.world)

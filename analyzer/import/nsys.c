@@ -345,8 +345,7 @@ static int read_rank(struct reader *r, int world, argus_error_t *err)
         read_host_calls(r, err) != 0 || read_overhead(r, err) != 0 || read_marks(r, err) != 0 ||
         nsys_join_nccl(r->db, r->rank, r->t, err) != 0)
         return -1;
-    import_trace_sort(r->t);
-    return 0;
+    return import_trace_sort(r->t) == 0 ? 0 : full(r, err);
 }
 
 static int list_ranks(struct nsys_db *n, size_t file, struct rank_list *list, argus_error_t *err)
@@ -410,6 +409,7 @@ static int one_rank(struct nsys_db *n, const struct rank_list *list, size_t i, i
     if (rc == 0 && pass == 0)
         *state = (struct import_state){.rank = t.rank,
                                        .world = t.world,
+                                       .first_step = import_first_step(&t),
                                        .unmatched = t.unmatched,
                                        .unmatched_sum = t.unmatched_sum};
     if (rc == 0 && (pass == 1 || !t.unmatched || list->n == 1))

@@ -117,6 +117,63 @@ static size_t mark_at(const struct import_mark *marks, size_t n, int64_t time)
     return low ? low - 1 : n;
 }
 
+/* The series' first mark; NULL: no marks of steps. */
+static const struct import_mark *first_mark(const struct import_trace *t)
+{
+    struct candidate series = choose(t);
+    const struct import_mark *first = NULL;
+
+    for (size_t i = 0; i < t->n_marks && series.covered; i++) {
+        const struct import_mark *m = &t->marks[i];
+
+        if (m->tid == series.tid && import_is_step_mark(t, m) &&
+            same_stem(series.name, import_text(t, m->name)) && (!first || m->start < first->start))
+            first = m;
+    }
+    return first;
+}
+
+long import_first_step(const struct import_trace *t)
+{
+    const struct import_mark *first = first_mark(t);
+    const char *name = first ? import_text(t, first->name) : "";
+
+    name += strcspn(name, "0123456789");
+    return *name ? strtol(name, NULL, 10) : -1;
+}
+
+int import_find_unnumbered(struct import_trace *t)
+{
+    const struct import_mark *mark = first_mark(t);
+    size_t n_launches, known = 0;
+    struct launch_time *launches = launches_of(t, &n_launches);
+
+    free(t->unnumbered);
+    t->unnumbered = calloc(t->n_events + 1, 1);
+    if (!launches || !t->unnumbered) {
+        free(launches);
+        return -1;
+    }
+    for (size_t i = 0; i < t->n_events; i++) {
+        const struct import_event *ev = &t->events[i];
+        int kind = t->ops[ev->op].kind;
+        struct launch_time key = {ev->correlation, 0}, *found = NULL;
+
+        if (kind != ARGUS_CLASS_COMPUTE && kind != ARGUS_CLASS_COMM)
+            continue;
+        if (ev->correlation && n_launches)
+            found = bsearch(&key, launches, n_launches, sizeof(key), by_correlation);
+        known += found != NULL;
+        t->unnumbered[i] =
+            kind == ARGUS_CLASS_COMM && (!found || (mark && found->start < mark->start));
+    }
+    /* Launches are not recorded, or nothing tells where to begin: count what there is. */
+    if (known * 2 < t->kernels || !mark)
+        memset(t->unnumbered, 0, t->n_events);
+    free(launches);
+    return 0;
+}
+
 /* First start and last end of the kernels launched in each mark; counts those
  * whose launch is known. */
 static size_t gpu_ranges(const struct import_trace *t, const struct import_mark *marks, size_t n,

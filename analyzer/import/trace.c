@@ -33,6 +33,7 @@ void import_trace_free(struct import_trace *t)
     free(t->events);
     free(t->marks);
     free(t->groups);
+    free(t->unnumbered);
     memset(t, 0, sizeof(*t));
 }
 
@@ -223,7 +224,7 @@ static int marks_by_end(const void *a, const void *b)
     return x->start > y->start ? -1 : x->start < y->start; /* the inner one first */
 }
 
-void import_trace_sort(struct import_trace *t)
+int import_trace_sort(struct import_trace *t)
 {
     if (t->n_events)
         qsort(t->events, t->n_events, sizeof(*t->events), by_start);
@@ -235,9 +236,16 @@ void import_trace_sort(struct import_trace *t)
         const struct import_op *op = &t->ops[t->events[i].op];
 
         t->kernels += op->kind == ARGUS_CLASS_COMPUTE || op->kind == ARGUS_CLASS_COMM;
-        if (op->kind == ARGUS_CLASS_COMM && op->group == ARGUS_NONE) {
+    }
+    if (import_find_unnumbered(t) != 0)
+        return -1;
+    for (size_t i = 0; i < t->n_events; i++) {
+        const struct import_op *op = &t->ops[t->events[i].op];
+
+        if (op->kind == ARGUS_CLASS_COMM && op->group == ARGUS_NONE && !t->unnumbered[i]) {
             t->unmatched++;
             t->unmatched_sum = (t->unmatched_sum ^ op->func) * 0x100000001b3u;
         }
     }
+    return 0;
 }

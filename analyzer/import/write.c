@@ -276,8 +276,9 @@ static int place_launches(struct output *o)
     return 0;
 }
 
-static int write_event(struct output *o, const struct import_event *ev, argus_error_t *err)
+static int write_event(struct output *o, size_t i, argus_error_t *err)
 {
+    const struct import_event *ev = &o->t->events[i];
     struct op_facts *f = &o->ops[ev->op];
     struct argus_event_row row = {.start = ev->start + o->t->time_base,
                                   .duration = ev->duration,
@@ -288,7 +289,7 @@ static int write_event(struct output *o, const struct import_event *ev, argus_er
     if (!f->ready && resolve_op(o, ev->op) != 0)
         return argus_error(err, "%s: out of memory", o->t->path);
     row.class_id = f->class_id;
-    if (f->counter != ARGUS_NONE)
+    if (f->counter != ARGUS_NONE && !o->t->unnumbered[i])
         row.seq = o->counters[f->counter].calls++;
     o->written++;
     return argus_summary_event(o->s, &row, err);
@@ -386,7 +387,7 @@ static int write_all(struct output *o, argus_error_t *err)
             if (write_step(o, &o->steps[step], err) != 0)
                 return -1;
         }
-        if (write_event(o, &t->events[i], err) != 0)
+        if (write_event(o, i, err) != 0)
             return -1;
     }
     for (; mark < t->n_marks; mark++) {
