@@ -212,7 +212,10 @@ static int read_from_chunk(argus_timeline_t *t, enum argus_dataset which, hsize_
     if (set->type >= 0) {
         memmove(t->chunk, from, n * set->row_bytes);
         from = t->chunk;
-        if (H5Tconvert(set->type, tl_row_type(which), n, from, NULL, H5P_DEFAULT) < 0)
+        if (reserve(&t->scratch, &t->scratch_size, n * widest) != 0)
+            return argus_error(err, "%s: out of memory", t->path);
+        memset(t->scratch, 0, n * widest); /* where HDF5 puts members together */
+        if (H5Tconvert(set->type, tl_row_type(which), n, from, t->scratch, H5P_DEFAULT) < 0)
             return bad(t, which, err, "cannot be converted");
     }
     memcpy(rows, from, n * ours);
