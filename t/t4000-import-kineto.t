@@ -147,6 +147,21 @@ test_expect_success 'fractions of microseconds are exact, old categories are kno
     printf "1700000000000000123	10500\n1700000000000020000	1\n" >want && test_cmp want got
 '
 
+test_expect_success 'inf and nan, which JSON does not know, do no harm; names with them stay' '
+    { printf "{\"traceEvents\":[" && kernel 1 2 nan ",\"x\":inf,\"y\":-inf,\"z\":[NaN,Infinity]" &&
+      echo , && kernel 1e1 2 "a:inf,b" ",\"w\":nan" && echo "]}"; } >inf.json &&
+    "$argus" import kineto inf.json -o inf >out &&
+    "$dump" inf/step-0/rank-00000.h5 classes name >got && printf "nan\na:inf,b\n" >want &&
+    test_cmp want got
+'
+
+test_expect_success 'such a word may lie across two reads' '
+    for pad in 262060 262070 262071 262072 262073 262074 262075 262080; do
+        { printf "{\"traceEvents\":[%${pad}s" "" && kernel 1 2 k ",\"x\":-inf" && echo "]}"; } >across.json &&
+        "$argus" import kineto across.json -f -o across >out || return 1
+    done
+'
+
 test_expect_success 'a trace of one unmarked step has one step' '
     test "$("$dump" exact/step-0/rank-00003.h5 steps start end)" = \
         "1700000000000000123	1700000000000020002" # the last event is inside

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <yajl/yajl_parse.h>
 #include <zlib.h>
 
@@ -179,6 +180,64 @@ static const yajl_callbacks callbacks = {
     .yajl_end_array = on_array_end,
 };
 
+/*
+ * Kineto divides by durations of 0 and writes "inf" and "nan", which JSON does
+ * not know.  Outside of strings such a word becomes 0 and blanks.
+ */
+struct tamer {
+    int in_string, escaped;
+    char before; /* the character before the current word */
+};
+
+static int is_letter(unsigned char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+static void tame_word(unsigned char *word, size_t n)
+{
+    static const char *const words[] = {"inf", "nan", "infinity"};
+
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        if (n == strlen(words[i]) && !strncasecmp((char *)word, words[i], n)) {
+            memset(word, ' ', n);
+            word[0] = '0';
+        }
+    }
+}
+
+/* How much of the buffer is done: a word that reaches its end waits for more, unless `last`. */
+static size_t tame(struct tamer *t, unsigned char *b, size_t n, int last)
+{
+    size_t i = 0;
+
+    while (i < n) {
+        if (t->in_string) {
+            if (t->escaped)
+                t->escaped = 0;
+            else if (b[i] == '\\')
+                t->escaped = 1;
+            else if (b[i] == '"')
+                t->in_string = 0;
+            i++;
+        } else if (is_letter(b[i]) && !(t->before >= '0' && t->before <= '9')) {
+            size_t end = i;
+
+            while (end < n && end - i < 16 && is_letter(b[end]))
+                end++;
+            if (end == n && end - i < 16 && !last)
+                return i;
+            tame_word(b + i, end - i);
+            t->before = 'a';
+            i = end;
+        } else {
+            t->in_string = b[i] == '"';
+            t->before = (char)b[i++];
+        }
+    }
+    return n;
+}
+
 static int json_error(const char *path, yajl_handle json, struct parser *p,
                       const unsigned char *text, size_t length, argus_error_t *err)
 {
@@ -195,25 +254,44 @@ static int json_error(const char *path, yajl_handle json, struct parser *p,
     return -1;
 }
 
+static int feed(yajl_handle json, struct parser *p, const char *path, const unsigned char *b,
+                size_t n, argus_error_t *err)
+{
+    p->quiet += n;
+    if (yajl_parse(json, b, n) != yajl_status_ok)
+        return json_error(path, json, p, b, n, err);
+    if (p->quiet > VALUE_MAX)
+        return argus_error(err, "%s: a single value is longer than %u MiB", path, VALUE_MAX >> 20);
+    return 0;
+}
+
+static int finish(yajl_handle json, struct parser *p, const char *path, argus_error_t *err)
+{
+    if (yajl_complete_parse(json) == yajl_status_ok)
+        return 0;
+    if (p->failed)
+        return json_error(path, json, p, NULL, 0, err);
+    return argus_error(err, "%s: the file is truncated: JSON ends too early", path);
+}
+
 /* Through zlib, which passes plain text on as it is. */
 static int parse_stream(gzFile gz, const char *path, yajl_handle json, struct parser *p,
                         double size, import_progress *progress, void *arg, argus_error_t *err)
 {
     unsigned char *buffer = malloc(READ_BYTES);
+    struct tamer tamer = {.before = ' '};
+    size_t held = 0, done;
     int n, rc = -1, code;
 
     if (!buffer)
         return argus_error(err, "%s: out of memory", path);
-    while ((n = gzread(gz, buffer, READ_BYTES)) > 0) {
-        p->quiet += (size_t)n;
-        if (yajl_parse(json, buffer, (size_t)n) != yajl_status_ok) {
-            json_error(path, json, p, buffer, (size_t)n, err);
+    while ((n = gzread(gz, buffer + held, READ_BYTES - (unsigned)held)) > 0) {
+        held += (size_t)n;
+        done = tame(&tamer, buffer, held, 0);
+        if (feed(json, p, path, buffer, done, err) != 0)
             goto out;
-        }
-        if (p->quiet > VALUE_MAX) {
-            argus_error(err, "%s: a single value is longer than %u MiB", path, VALUE_MAX >> 20);
-            goto out;
-        }
+        memmove(buffer, buffer + done, held - done);
+        held -= done;
         if (progress && size > 0)
             progress(arg, (double)gzoffset(gz) / size);
     }
@@ -229,14 +307,10 @@ static int parse_stream(gzFile gz, const char *path, yajl_handle json, struct pa
         argus_error(err, "%s: the file is truncated", path);
         goto out;
     }
-    if (yajl_complete_parse(json) != yajl_status_ok) {
-        if (p->failed)
-            json_error(path, json, p, NULL, 0, err);
-        else
-            argus_error(err, "%s: the file is truncated: JSON ends too early", path);
+    done = tame(&tamer, buffer, held, 1);
+    if (done && feed(json, p, path, buffer, done, err) != 0)
         goto out;
-    }
-    rc = 0;
+    rc = finish(json, p, path, err);
 out:
     free(buffer);
     return rc;

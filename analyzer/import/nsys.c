@@ -329,6 +329,19 @@ static void read_gpu_name(struct reader *r)
     sqlite3_finalize(s);
 }
 
+static void read_node(struct reader *r)
+{
+    sqlite3_stmt *s;
+
+    if (!nsys_has(r->db, "TARGET_INFO_SYSTEM_ENV", "value"))
+        return;
+    s = nsys_prepare(r->db, NULL,
+                     "SELECT value FROM TARGET_INFO_SYSTEM_ENV WHERE name = 'Hostname'");
+    if (s && nsys_step(r->db, s, NULL) > 0)
+        snprintf(r->t->node, sizeof(r->t->node), "%s", column_text(s, 0));
+    sqlite3_finalize(s);
+}
+
 static int read_rank(struct reader *r, int world, argus_error_t *err)
 {
     if (import_trace_init(r->t, r->db->path, "nsys", err) != 0)
@@ -339,6 +352,7 @@ static int read_rank(struct reader *r, int world, argus_error_t *err)
     r->t->pid = (int)(r->rank->process >> 24 & 0xffffff);
     r->t->time_base = r->db->time_base;
     read_gpu_name(r);
+    read_node(r);
     if (read_kernels(r, err) != 0 ||
         read_copies(r, "CUPTI_ACTIVITY_KIND_MEMCPY", "copyKind", err) != 0 ||
         read_copies(r, "CUPTI_ACTIVITY_KIND_MEMSET", NULL, err) != 0 ||
