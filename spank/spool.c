@@ -34,10 +34,9 @@ void argus_spool_path(const struct argus_facts *f, char *out, size_t size)
 static int open_root_dir(int parent, const char *name, mode_t mode, bool sticky, const char *path,
                          argus_error_t *err)
 {
+    bool made = !mkdirat(parent, name, mode);
     struct stat st;
     int fd;
-
-    bool made = !mkdirat(parent, name, mode);
 
     if (!made && errno != EEXIST)
         return argus_error(err, "%s: cannot make it: %s", path, strerror(errno));
@@ -93,6 +92,7 @@ static int write_file(int dir, const char *name, const char *text, int owner_fd_
 
     if (fd < 0)
         return -1;
+    (void)fchmod(fd, 0600);
     while (left) {
         ssize_t n = write(fd, text, left);
 
