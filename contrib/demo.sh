@@ -59,7 +59,9 @@ command -v apt-get >/dev/null || die "this script knows Debian's packages only"
 cores=$(nproc)
 began=$(date +%s)
 
-dir=$(mktemp -d "${TMPDIR:-/tmp}/argus.XXXXXX") || exit 1
+# Lower case and short: the directory stands in every verdict's comment.
+dir=${TMPDIR:-/tmp}/argus-demo.$$
+mkdir "$dir" || exit 1
 chmod 755 "$dir"
 ARGUS_CLUSTER=
 finish()

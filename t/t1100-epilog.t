@@ -257,9 +257,9 @@ test_expect_success 'a node that is not the first leaves the analysis to it' '
 
 test_expect_success 'a component of a heterogeneous job is found by its own id' '
     job 113+1 slurm_job=114 het=1 &&
-    echo "113 1000 2000" >"$db/113.row" &&
+    echo "113 1000 2000" >"$db/113+0.row" &&
     id=114 run_epilog --foreground &&
-    test "$(comment 113)" = "$good" && nothing_left
+    test "$(comment 113+0)" = "$good" && nothing_left
 '
 
 test_expect_success 'somebody who holds the lock is left alone' '

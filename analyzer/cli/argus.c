@@ -17,6 +17,7 @@ static const struct argus_command commands[] = {
     {"export", "write a job for Perfetto or Prometheus", argus_cmd_export},
     {"annotate", "put a verdict that is on disk into accounting", argus_cmd_annotate},
     {"sweep", "finish and post what epilogs could not", argus_cmd_sweep},
+    {"nodes", "which nodes were blamed, how often, in which jobs", argus_cmd_nodes},
     {"record", "the recorder of one node and step (started by the plugin and by run)",
      argus_cmd_record},
 };

@@ -238,7 +238,8 @@ static int conclude(const char *dir, struct done *steps, size_t n, const struct 
         goto out;
     }
     snprintf(path, sizeof(path), "%s/verdict.json", dir);
-    if (o->write && (argus_verdict_write(v, path, &err) || argus_report_write(dir, v, m, &err))) {
+    if (o->write &&
+        (argus_verdict_write(v, path, &err) || (m && argus_report_write(dir, v, m, &err)))) {
         argus_cli_error(NAME, "%s", err.text);
         goto out;
     }
@@ -266,6 +267,31 @@ out:
     return rc < 0 ? ARGUS_EXIT_ERROR : rc;
 }
 
+/*
+ * A job directory without one timeline: nothing in the job ever made a record.
+ * That is an answer, too, not an error.  1 it is such a directory.
+ */
+static int conclude_empty(const char *dir, const struct options *o, int *rc)
+{
+    struct done d = {0};
+    char *path = NULL, *job = strrchr(dir, '/');
+
+    if (asprintf(&path, "%s/job.json", dir) < 0 || access(path, R_OK)) {
+        free(path);
+        return 0;
+    }
+    free(path);
+    *rc = ARGUS_EXIT_ERROR;
+    d.verdict = argus_verdict_create();
+    if (d.verdict && !argus_verdict_set(&d.verdict->job.id, job ? job + 1 : dir) &&
+        !argus_verdict_set(&d.verdict->subkind, "timelines") &&
+        !argus_verdict_add_note(d.verdict, "no process of the job made a record: no CUDA, no NCCL, "
+                                           "or the collector was not loaded"))
+        *rc = conclude(dir, &d, 1, o);
+    argus_verdict_destroy(d.verdict);
+    return 1;
+}
+
 static int analyze(const char *where, const struct options *o)
 {
     argus_error_t err = {{0}};
@@ -274,8 +300,13 @@ static int analyze(const char *where, const struct options *o)
     size_t n = 0, good = 0;
     int rc = ARGUS_EXIT_ERROR;
 
-    if (argus_jobdir_resolve(where, &dir, &err) || argus_jobdir_steps(dir, &dirs, &n, &err)) {
+    if (argus_jobdir_resolve(where, &dir, &err)) {
         argus_cli_error(NAME, "%s", err.text);
+        goto out;
+    }
+    if (argus_jobdir_steps(dir, &dirs, &n, &err)) {
+        if (!conclude_empty(dir, o, &rc))
+            argus_cli_error(NAME, "%s", err.text);
         goto out;
     }
     steps = calloc(n + 1, sizeof(*steps));

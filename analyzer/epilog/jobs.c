@@ -134,10 +134,8 @@ char *argus_job_line(const struct argus_job *job)
 
 void argus_job_target(const struct argus_job *job, struct argus_target *target)
 {
-    /* An array's task goes by array and index; a component by its own number. */
-    const char *id = strchr(job->id, '_') ? job->id : job->raw;
-
     memset(target, 0, sizeof(*target));
-    snprintf(target->id, sizeof(target->id), "%s", id);
+    /* The number alone would mean all tasks of an array, all components of a job. */
+    snprintf(target->id, sizeof(target->id), "%s", job->id);
     snprintf(target->raw, sizeof(target->raw), "%s", job->raw);
 }

@@ -179,6 +179,8 @@ static void find_target(const struct argus_stepconf *step, struct argus_target *
     snprintf(target->raw, sizeof(target->raw), "%.*s", leader, step->job);
     if (strcmp(step->array_task, "-") && strcmp(step->array_job, "-"))
         snprintf(target->id, sizeof(target->id), "%.30s_%.30s", step->array_job, step->array_task);
+    else if (step->job[leader])
+        snprintf(target->id, sizeof(target->id), "%s+0", target->raw);
     else
         snprintf(target->id, sizeof(target->id), "%s", target->raw);
     target->started = step->started / 1000000000;

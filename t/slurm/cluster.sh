@@ -63,7 +63,7 @@ launch() # name command...
     shift
     (
         cd "$dir" || exit 1
-        exec setsid "$@" </dev/null >>"$dir/log/$name.out" 2>&1
+        exec setsid "$@" </dev/null >>"$dir/log/$name.out" 2>&1 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-
     ) &
     pid=$!
     echo "$name $pid $(start_time "$pid")" >>"$dir/pids"

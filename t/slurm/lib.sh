@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Sourced after sharness by tests that need a real cluster: one is started for
+# the test file and stopped at its end.  They need root, Slurm's daemons, and
+# the installed programs of this very build (the plugin and the epilog know no
+# others): `make install` before `make check`, as contrib/check.sh does.
+
+simtrain=$ARGUS_BUILDDIR/contrib/simgpu/simtrain
+cluster_sh=$ARGUS_SRCDIR/t/slurm/cluster.sh
+argus=${ARGUS_BINDIR:-}/argus
+
+cluster_missing()
+{
+    [ "$(id -u)" -eq 0 ] || { echo "root is needed"; return; }
+    for program in munged mariadbd slurmdbd slurmctld slurmd; do
+        PATH=$PATH:/usr/sbin command -v $program >/dev/null || {
+            echo "$program is not installed"
+            return
+        }
+    done
+    for pair in "argus-epilog:$ARGUS_SBINDIR/argus-epilog" "argus:$ARGUS_BINDIR/argus"; do
+        cmp -s "$ARGUS_BUILDDIR/${pair%%:*}" "${pair#*:}" || {
+            echo "${pair#*:} is not this build's; run make install first"
+            return
+        }
+    done
+    [ -e "$ARGUS_SPANKDIR/spank_argus.so" ] || echo "the plugin is not installed"
+}
+
+# start_cluster [cluster.sh's options]: sets top, user, work, log, SLURM_CONF.
+# The epilog's further options are read from $top/epilog.options at each run.
+start_cluster()
+{
+    skip_all=$(cluster_missing)
+    if [ -n "$skip_all" ]; then
+        test_done
+    fi
+    unset skip_all SLURM_JOB_ID SLURM_CONF
+    # Lower case: a comment writes capitals of a path as %xx.
+    top=/tmp/argus-t.$$ && mkdir "$top" && chmod 755 "$top" || exit 1
+    # Also after a failure and a signal; `die` is what sharness does at its exit.
+    trap 'cd /; "$cluster_sh" stop "$top/slurm" >/dev/null 2>&1; rm -rf "$top"; die' EXIT
+    trap 'exit 130' INT
+    trap 'exit 143' TERM
+    log=$top/epilog.log
+    mkdir "$top/spool" && : >"$top/epilog.options"
+    cat >"$top/epilog" <<-EPILOG
+	#!/bin/sh
+	exec $ARGUS_SBINDIR/argus-epilog --spool $top/spool/%n --log $log ${ARGUS_TEST_EPILOG:-} \$(/bin/cat $top/epilog.options)
+	EPILOG
+    chmod 755 "$top/epilog"
+    plugin="optional $ARGUS_SPANKDIR/spank_argus.so spool=$top/spool/%n"
+    "$cluster_sh" start --dir "$top/slurm" --plugin "$plugin" --epilog "$top/epilog" "$@" \
+        >"$top/env" || exit 1
+    . "$top/env"
+    user=$ARGUS_CLUSTER_USER work=$ARGUS_CLUSTER_WORK
+    as_user chmod 755 "$work" && cd "$work" || exit 1
+}
+
+as_user()
+{
+    runuser -u "$user" -- "$@"
+}
+
+# plugin_keys KEY=VALUE...: another plugstack.conf line from now on.
+plugin_keys()
+{
+    "$cluster_sh" plugstack "$plugin $*"
+}
+
+# newest NAME: the newest job of this name.
+newest()
+{
+    squeue -h -t all -n "$1" -o %A | sort -n | tail -n 1
+}
+
+comment()
+{
+    sacct -X -n -P -j "$1" -o admincomment
+}
+
+# wait_for SECONDS command...
+wait_for()
+{
+    until_s=$(($(date +%s) + $1))
+    shift
+    until "$@"; do
+        [ "$(date +%s)" -lt $until_s ] || { echo "timed out: $*"; return 1; }
+        sleep 0.2
+    done
+}
+
+has_comment() { comment "$1" | grep -q 'argus:1'; }
+is_over() { [ -z "$(squeue -h -j "$1" 2>/dev/null)" ]; }
+
+# verdict_of JOB: waits for it and prints the comment.
+verdict_of()
+{
+    wait_for 60 has_comment "$1" && comment "$1"
+}
+
+# No recorder, no worker, no marker, no step's spool of ours is left.
+clean()
+{
+    [ -z "$(find "$top/spool" -type f)" ] &&
+        [ -z "$(find "$top"/spool/*/ -mindepth 1 -maxdepth 1 ! -name jobs ! -name queue)" ] &&
+        [ -z "$(workers)" ]
+}
+
+# Our recorders and workers that still run.
+workers()
+{
+    for p in $(grep -lsaF "$top/" /proc/[0-9]*/cmdline); do
+        case $(cat "${p%/cmdline}/comm" 2>/dev/null) in
+        argus | argus-record | argus-epilog) echo "${p%/cmdline}" ;;
+        esac
+    done
+}
+
+# job directory of JOB, for jobs started in $work
+dir_of()
+{
+    echo "$work/argus/$1"
+}

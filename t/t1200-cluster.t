@@ -1,0 +1,176 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+
+test_description='srun --argus on a real Slurm cluster: every way to start a job'
+
+. /usr/share/sharness/sharness.sh
+. "$ARGUS_SRCDIR/t/slurm/lib.sh"
+
+start_cluster
+
+# A job of four ranks on two nodes that is long enough for a verdict.
+small="-N2 --ntasks-per-node=2 --gres=gpu:2"
+train="$simtrain --quiet --steps 30"
+
+test_expect_success 'srun --argus ends with a verdict in sacct' '
+    as_user srun --argus -J direct $small $train >out 2>&1 &&
+    job=$(newest direct) &&
+    verdict_of $job | grep "^argus:1 ok ranks=4 steps=[0-9]* step=[0-9.]*ms simulated=1 dir=$(dir_of $job)$"
+'
+
+test_expect_success 'job directory: one timeline a rank, all the users own' '
+    dir=$(dir_of $job) &&
+    test $(ls "$dir"/step-0/rank-*.h5 | wc -l) = 4 &&
+    test -s "$dir/job.json" && test -s "$dir/verdict.json" &&
+    test -e "$dir/.done/n1" && test -e "$dir/.done/n2" &&
+    test -z "$(find "$dir" ! -user "$user")"
+'
+
+test_expect_success 'every timeline opens with h5dump' '
+    for f in "$dir"/step-0/rank-*.h5; do h5dump -H "$f" >out && grep -q steps out || return 1; done
+'
+
+test_expect_success 'nothing is left on the nodes' '
+    wait_for 10 clean
+'
+
+test_expect_success 'the exit status of the job is its own' '
+    test_expect_code 7 as_user srun --argus -J status -N1 -n2 --gres=gpu:1 sh -c "exit 7"
+'
+
+test_expect_success 'a program without any CUDA is told that nothing was recorded' '
+    verdict_of $(newest status) | grep "^argus:1 insufficient-data .*missing=timelines"
+'
+
+test_expect_success 'without --argus there is nothing' '
+    as_user srun -J without $small $train >out 2>&1 &&
+    job=$(newest without) &&
+    wait_for 10 is_over $job && sleep 1 &&
+    test ! -e "$(dir_of $job)" && test -z "$(comment $job)"
+'
+
+test_expect_success 'sbatch --argus reaches a bare srun inside' '
+    job=$(as_user sbatch --parsable --argus -o out.%j $small --wrap "srun $train") &&
+    verdict_of $job | grep "^argus:1 ok ranks=4 "
+'
+
+test_expect_success 'srun --argus inside a plain sbatch' '
+    job=$(as_user sbatch --parsable -o out.%j $small --wrap "srun $train; srun --argus $train") &&
+    verdict_of $job | grep "^argus:1 ok ranks=4 " &&
+    test ! -e "$(dir_of $job)/step-0" && test -e "$(dir_of $job)/step-1"
+'
+
+test_expect_success 'srun --argus inside salloc, two steps at once' '
+    as_user salloc -J alloc $small sh -c "
+        srun --argus --overlap $train & srun --argus --overlap $train & wait" >out 2>&1 &&
+    job=$(newest alloc) &&
+    verdict_of $job | grep "^argus:1 ok ranks=4 " &&
+    test $(ls "$(dir_of $job)"/step-[01]/rank-*.h5 | wc -l) = 8
+'
+
+test_expect_success 'of an array exactly the task that was traced gets a comment' '
+    array=$(as_user sbatch --parsable --array=1-3 -o out.%A_%a -N1 -n2 --gres=gpu:1 --wrap "
+        if [ \$SLURM_ARRAY_TASK_ID = 2 ]; then srun --argus $train; else srun $train; fi") &&
+    verdict_of ${array}_2 | grep "^argus:1 ok ranks=2 " &&
+    wait_for 20 is_over $array && sleep 1 &&
+    test -z "$(comment ${array}_1)" && test -z "$(comment ${array}_3)"
+'
+
+test_expect_success 'scancel of ranks that ignore SIGTERM: their data is there' '
+    job=$(as_user sbatch --parsable -o out.%j $small --wrap "
+        srun --argus $simtrain --quiet --ignore-term --steps 100000 --pace 1") &&
+    wait_for 30 test -e "$(dir_of $job)/step-0/step.json" && sleep 4 &&
+    as_user scancel $job &&
+    verdict_of $job | grep "ranks=4\|rank=" &&
+    test $(ls "$(dir_of $job)"/step-0/rank-*.h5 | wc -l) = 4 &&
+    for f in "$(dir_of $job)"/step-0/rank-*.h5; do
+        steps=$(h5ls "$f/steps" | sed "s/.*{\([0-9]*\).*/\1/") && test "$steps" -ge 10 || return 1
+    done
+'
+
+test_expect_success 'a recorder killed by SIGKILL loses nothing' '
+    as_user srun --argus -J killed $small $simtrain --quiet --steps 60 --pace 1 >out 2>&1 &
+    wait_for 30 test -e "$top/spool/n1/jobs" &&
+    wait_for 30 eval "job=\$(newest killed) && test -n \"\$job\"" &&
+    wait_for 30 test -e "$(dir_of $job)/step-0/step.json" && sleep 1 &&
+    kill -9 $(cat "$top/spool/n1/$job.0/record.pid") &&
+    wait &&
+    verdict_of $job | grep "^argus:1 ok ranks=4 " &&
+    wait_for 10 clean
+'
+
+test_expect_success 'CUDA_INJECTION64_PATH of the user is left alone, and the verdict says so' '
+    as_user env CUDA_INJECTION64_PATH=/nowhere/theirs.so srun --argus -J theirs $small \
+        sh -c "echo injection=\$CUDA_INJECTION64_PATH; exec $train" >out 2>&1 &&
+    grep injection=/nowhere/theirs.so out && ! grep injection=[^/] out &&
+    job=$(newest theirs) &&
+    verdict_of $job | grep "^argus:1 " &&
+    grep -i "cupti" "$(dir_of $job)/verdict.json" | grep -i "stood down\|user"
+'
+
+test_expect_success 'the plugin listed twice does everything once' '
+    "$cluster_sh" plugstack "$plugin" "$plugin" &&
+    as_user srun --argus -J twice $small $train >out 2>&1 &&
+    "$cluster_sh" plugstack "$plugin" &&
+    job=$(newest twice) &&
+    verdict_of $job >line && grep "^argus:1 ok ranks=4 " line &&
+    test $(ls "$(dir_of $job)"/step-0/rank-*.h5 | wc -l) = 4
+'
+
+test_expect_success 'default=on: jobs with GPUs, none without, none that say off' '
+    plugin_keys default=on &&
+    as_user srun -J on $small $train >out 2>&1 &&
+    as_user srun -J nogpu -N1 -n2 true &&
+    as_user srun --argus=off -J off $small $train >out 2>&1 &&
+    plugin_keys &&
+    verdict_of $(newest on) | grep "^argus:1 ok ranks=4 " &&
+    for name in nogpu off; do
+        wait_for 10 is_over $(newest $name) &&
+        test ! -e "$(dir_of $(newest $name))" && test -z "$(comment $(newest $name))" || return 1
+    done
+'
+
+test_expect_success 'text of another tool in AdminComment is kept' '
+    job=$(as_user sbatch --parsable -o out.%j $small --wrap "sleep 3; srun --argus $train") &&
+    wait_for 10 eval "squeue -h -t R -j $job | grep -q ." &&
+    scontrol update jobid=$job admincomment="js1:xyz other" &&
+    verdict_of $job | grep "^js1:xyz other argus:1 ok ranks=4 "
+'
+
+test_expect_success 'a requeued job keeps its runs apart' '
+    job=$(as_user sbatch --parsable --requeue -o out.%j $small --wrap "
+        srun --argus $simtrain --quiet --pace 1 --steps \$((SLURM_RESTART_COUNT ? 30 : 100000))") &&
+    wait_for 30 test -e "$(dir_of $job)/step-0/step.json" && sleep 1 &&
+    scontrol requeue $job &&
+    wait_for 60 eval "scontrol update jobid=$job starttime=now; test -e $(dir_of $job)-r1" &&
+    wait_for 30 test -e "$(dir_of $job)-r1/verdict.json" &&
+    wait_for 20 eval "comment $job | grep -q dir=$(dir_of $job)-r1$" &&
+    test $(sacct -D -X -n -P -j $job -o admincomment | grep -c argus:1) = 2
+'
+
+test_expect_success 'a heterogeneous job has one verdict, with the leader' '
+    as_user srun --argus -J het -N1 -n2 --gres=gpu:2 $train : -N1 -n2 --gres=gpu:2 $train >out 2>&1 &&
+    job=$(squeue -h -t all -n het -o %A | sort -n | head -n 1) &&
+    verdict_of $job+0 | grep "^argus:1 ok ranks=4 " &&
+    test -z "$(comment $job+1)"
+'
+
+test_expect_success '--export=NONE' '
+    job=$(as_user sbatch --parsable --export=NONE --argus -o out.%j $small --wrap "srun $train") &&
+    verdict_of $job | grep "^argus:1 ok ranks=4 "
+'
+
+test_expect_success 'the time limit of a job' '
+    job=$(as_user sbatch --parsable -t 0:05 -o out.%j $small --wrap "
+        srun --argus $simtrain --quiet --steps 100000 --pace 1") &&
+    wait_for 150 has_comment $job &&
+    sacct -X -n -P -j $job -o state | grep TIMEOUT
+'
+
+test_expect_success 'in the end nothing is left, no node is drained' '
+    wait_for 20 clean &&
+    wait_for 20 eval "sinfo -hN -o %t | sort -u | grep -qx idle" &&
+    test "$(sinfo -hN -o %t | sort -u)" = idle
+'
+
+test_done
