@@ -65,7 +65,7 @@ void fb_truth_of(const struct fb_result *faulty, const struct fb_result *healthy
     if (t->kind == ARGUS_VERDICT_COMPUTE_STRAGGLER && peers <= 3 && f->onset == 0)
         t->also = ARGUS_VERDICT_SPLIT;
     /* One ring of all ranks, slow from its first call: no other group and no past to compare with. */
-    if (f->kind == FB_SLOW_GPU_LINK && (s->style == FB_DDP || s->style == FB_FSDP) &&
+    if ((f->kind == FB_SLOW_GPU_LINK || f->kind == FB_SLOW_NODE_LINK) && s->style != FB_3D &&
         f->onset == 0) {
         t->counts = 0;
         t->also = ARGUS_VERDICT_UNIFORM_SLOWDOWN;
