@@ -7,11 +7,15 @@
 #define DAY_NS (86400LL * 1000000000)
 #define AHEAD_NS (3600LL * 1000000000)
 
+#define BATCH 32
+
 struct reader {
     int64_t now;
     bool final;
     uint32_t tid;
     struct cupti_counts *counts;
+    unsigned used;
+    struct argus_record batch[BATCH];
 };
 
 /* Times that a record may carry: set, not a sentinel, in order, not older than
@@ -33,15 +37,27 @@ static bool times(struct reader *r, const uint8_t *record, size_t start_at, size
     return false;
 }
 
-static struct argus_record *claim(struct reader *r, enum argus_record_type type, int64_t start,
-                                  int64_t end)
+static void flush_batch(struct reader *r)
 {
-    struct argus_record *out = argus_ring_claim(ARGUS_SOURCE_CUPTI, type, 0, r->tid);
+    if (r->used)
+        argus_ring_write(ARGUS_SOURCE_CUPTI, r->batch, r->used);
+    r->used = 0;
+}
 
-    if (likely(out != NULL)) {
-        out->start = start;
-        out->end = end;
-    }
+/* The next record to fill in; it goes out with its batch. */
+static struct argus_record *next(struct reader *r, enum argus_record_type type, int64_t start,
+                                 int64_t end)
+{
+    struct argus_record *out;
+
+    if (unlikely(r->used == BATCH))
+        flush_batch(r);
+    out = &r->batch[r->used++];
+    out->type = (uint16_t)type;
+    out->flags = 0;
+    out->tid = r->tid;
+    out->start = start;
+    out->end = end;
     return out;
 }
 
@@ -70,10 +86,8 @@ static void kernel(struct reader *r, const uint8_t *in)
     if (!times(r, in, KERNEL_START, KERNEL_END, &start, &end))
         return;
     name = argus_name_cached(cf_pointer(in, KERNEL_NAME));
-    out = claim(r, ARGUS_REC_KERNEL, start, end);
+    out = next(r, ARGUS_REC_KERNEL, start, end);
     gpu_record(r, cf_u32(in, KERNEL_DEVICE), start, end);
-    if (unlikely(!out))
-        return;
     k = &out->u.kernel;
     k->name = name;
     k->stream = cf_u32(in, KERNEL_STREAM);
@@ -86,7 +100,6 @@ static void kernel(struct reader *r, const uint8_t *in)
     k->device = narrow(cf_u32(in, KERNEL_DEVICE));
     k->graph = cf_u32(in, KERNEL_GRAPH);
     k->graph_node = cf_u32(in, KERNEL_GRAPH_NODE);
-    argus_ring_commit(out, ARGUS_SOURCE_CUPTI);
 }
 
 static void copy(struct reader *r, const uint8_t *in, bool peer)
@@ -98,10 +111,8 @@ static void copy(struct reader *r, const uint8_t *in, bool peer)
     r->counts->seen++;
     if (!times(r, in, MEMCPY_START, MEMCPY_END, &start, &end))
         return;
-    out = claim(r, ARGUS_REC_MEMCPY, start, end);
+    out = next(r, ARGUS_REC_MEMCPY, start, end);
     gpu_record(r, cf_u32(in, MEMCPY_DEVICE), start, end);
-    if (unlikely(!out))
-        return;
     c = &out->u.copy;
     c->bytes = cf_u64(in, MEMCPY_BYTES);
     c->stream = cf_u32(in, MEMCPY_STREAM);
@@ -116,7 +127,6 @@ static void copy(struct reader *r, const uint8_t *in, bool peer)
         c->peer_device = narrow(cf_u32(
             in, cf_u32(in, PEER_SRC_DEVICE) == c->device ? PEER_DST_DEVICE : PEER_SRC_DEVICE));
     c->pad2[0] = c->pad2[1] = 0;
-    argus_ring_commit(out, ARGUS_SOURCE_CUPTI);
 }
 
 static void memset_record(struct reader *r, const uint8_t *in)
@@ -128,10 +138,8 @@ static void memset_record(struct reader *r, const uint8_t *in)
     r->counts->seen++;
     if (!times(r, in, MEMSET_START, MEMSET_END, &start, &end))
         return;
-    out = claim(r, ARGUS_REC_MEMSET, start, end);
+    out = next(r, ARGUS_REC_MEMSET, start, end);
     gpu_record(r, cf_u32(in, MEMSET_DEVICE), start, end);
-    if (unlikely(!out))
-        return;
     c = &out->u.copy;
     memset(c, 0, sizeof(*c));
     c->bytes = cf_u64(in, MEMSET_BYTES);
@@ -140,7 +148,6 @@ static void memset_record(struct reader *r, const uint8_t *in)
     c->dst_kind = (uint8_t)cf_u16(in, MEMSET_MEMORY_KIND);
     c->device = narrow(cf_u32(in, MEMSET_DEVICE));
     c->peer_device = c->device;
-    argus_ring_commit(out, ARGUS_SOURCE_CUPTI);
 }
 
 static void graph(struct reader *r, const uint8_t *in)
@@ -151,15 +158,12 @@ static void graph(struct reader *r, const uint8_t *in)
     r->counts->seen++;
     if (!times(r, in, GRAPH_START, GRAPH_END, &start, &end))
         return;
-    out = claim(r, ARGUS_REC_GRAPH, start, end);
+    out = next(r, ARGUS_REC_GRAPH, start, end);
     gpu_record(r, cf_u32(in, GRAPH_DEVICE), start, end);
-    if (unlikely(!out))
-        return;
     memset(&out->u, 0, sizeof(out->u));
     out->u.kernel.stream = cf_u32(in, GRAPH_STREAM);
     out->u.kernel.graph = cf_u32(in, GRAPH_ID);
     out->u.kernel.device = narrow(cf_u32(in, GRAPH_DEVICE));
-    argus_ring_commit(out, ARGUS_SOURCE_CUPTI);
 }
 
 /* CUPTI names threads by pthread_self(); asking it for thread ids instead
@@ -167,14 +171,11 @@ static void graph(struct reader *r, const uint8_t *in)
 static void host(struct reader *r, enum argus_record_type type, uint32_t code, uint32_t stream,
                  int64_t start, int64_t end)
 {
-    struct argus_record *out = claim(r, type, start, end);
+    struct argus_record *out = next(r, type, start, end);
 
-    if (unlikely(!out))
-        return;
     memset(&out->u, 0, sizeof(out->u));
     out->u.host.code = code;
     out->u.host.stream = stream;
-    argus_ring_commit(out, ARGUS_SOURCE_CUPTI);
 }
 
 static void overhead(struct reader *r, const uint8_t *in)
@@ -256,12 +257,18 @@ static void one(struct reader *r, const uint8_t *record)
 void argus_cupti_parse(uint8_t *buffer, size_t valid, int64_t now, bool final,
                        struct cupti_counts *counts)
 {
-    struct reader r = {.now = now, .final = final, .tid = argus_tid(), .counts = counts};
+    struct reader r;
     uint8_t *record = NULL;
     uint64_t invalid = counts->invalid;
 
+    r.now = now;
+    r.final = final;
+    r.tid = argus_tid();
+    r.counts = counts;
+    r.used = 0;
     while (argus_cupti_calls.next_record(buffer, valid, &record) == CU_OK && record)
         one(&r, record);
+    flush_batch(&r);
     if (counts->invalid != invalid)
         argus_ring_invalid(ARGUS_SOURCE_CUPTI, counts->invalid - invalid);
 }

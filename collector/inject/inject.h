@@ -76,6 +76,10 @@ static inline bool argus_ring_is_open(void)
 struct argus_record *argus_ring_claim(enum argus_source source, enum argus_record_type type,
                                       uint32_t flags, uint32_t tid);
 
+/* Many at once, finished ones, for one thread that has many: a claim for the
+ * lot instead of one for each. */
+void argus_ring_write(enum argus_source source, const struct argus_record *records, unsigned count);
+
 static inline void argus_ring_commit(struct argus_record *record, enum argus_source source)
 {
     uint64_t *count = &argus_ring.header->records[source];

@@ -25,7 +25,8 @@
 #define MIN_SLOTS (1u << 14) /* 1 MB: below this a ring is of no use */
 #define RESERVE_CHUNK (1u << 20)
 #define OPEN_WAIT_NS 50000
-#define OPEN_WAITS 100 /* 5 ms for the thread that opens; then the record is lost */
+#define MADVISE_POPULATE_WRITE 23 /* Linux 5.14; refused before, which is no harm */
+#define OPEN_WAITS 100            /* 5 ms for the thread that opens; then the record is lost */
 
 struct argus_ring argus_ring;
 
@@ -248,8 +249,6 @@ int argus_ring_publish(void)
 
     names = reserve_pieces(h->names_offset, h->names_bytes, FIRST_NAMES, false);
     got = reserve_pieces(h->slots_offset, want, FIRST_SLOTS * ARGUS_RECORD_BYTES, true);
-    if (names < h->names_bytes)
-        h->names_bytes = (uint32_t)names;
     if (got < want) {
         h->slots = floor_pow2(got / ARGUS_RECORD_BYTES);
         argus_debug("ring %s: memory is short, %llu slots", file.temp_path,
@@ -257,6 +256,10 @@ int argus_ring_publish(void)
         __atomic_store_n(&argus_ring.mask, h->slots - 1, __ATOMIC_RELAXED);
         __atomic_store_n(&argus_ring.shift, (unsigned)__builtin_ctzll(h->slots), __ATOMIC_RELAXED);
     }
+    /* The memory is there; map it now and not fault by fault under the records. */
+    if (got == want && names == h->names_bytes)
+        madvise(argus_ring.header, file.bytes, MADVISE_POPULATE_WRITE);
+    h->names_bytes = (uint32_t)names;
     if (link_final()) {
         argus_debug("ring %s: %s", file.temp_path, strerror(errno));
         __atomic_store_n(&argus_ring.state, RING_FAILED, __ATOMIC_RELEASE);
@@ -307,6 +310,70 @@ struct argus_record *argus_ring_claim(enum argus_source source, enum argus_recor
 lost:
     argus_ring_drop(source, 1);
     return NULL;
+}
+
+/* How many consecutive positions from `position` on are free, at most `want`.
+ * The consumer frees in order: a free slot tells of all those before it. */
+static unsigned free_run(uint64_t position, unsigned want, uint64_t limit)
+{
+    uint64_t mask = __atomic_load_n(&argus_ring.mask, __ATOMIC_RELAXED);
+    unsigned shift = __atomic_load_n(&argus_ring.shift, __ATOMIC_RELAXED);
+
+    if (position >= limit)
+        return 0;
+    if (want > limit - position)
+        want = (unsigned)(limit - position);
+    for (; want > 0; want /= 2) {
+        uint64_t last = position + want - 1;
+
+        if (__atomic_load_n(&argus_ring.slots[last & mask].state, __ATOMIC_ACQUIRE) ==
+            2 * (last >> shift))
+            return want;
+    }
+    return 0;
+}
+
+static void write_run(uint64_t position, const struct argus_record *records, unsigned n)
+{
+    uint64_t mask = __atomic_load_n(&argus_ring.mask, __ATOMIC_RELAXED);
+    unsigned shift = __atomic_load_n(&argus_ring.shift, __ATOMIC_RELAXED);
+
+    for (unsigned i = 0; i < n; i++, position++) {
+        struct argus_record *slot = &argus_ring.slots[position & mask];
+
+        memcpy((char *)slot + sizeof(slot->state), (const char *)&records[i] + sizeof(slot->state),
+               sizeof(*slot) - sizeof(slot->state));
+        __atomic_store_n(&slot->state, 2 * (position >> shift) + 1, __ATOMIC_RELEASE);
+    }
+}
+
+void argus_ring_write(enum argus_source source, const struct argus_record *records, unsigned count)
+{
+    uint64_t *head = &argus_ring.header->head;
+    uint64_t position, limit;
+    unsigned n;
+
+    if (!argus_ring_is_open() || argus_dead())
+        return;
+    while (count > 0) {
+        limit = __atomic_load_n(&argus_ring.limit, __ATOMIC_ACQUIRE);
+        position = __atomic_load_n(head, __ATOMIC_RELAXED);
+        n = free_run(position, count, limit);
+        if (n == 0) {
+            /* Full, unless the position is an old one. */
+            if (position != __atomic_load_n(head, __ATOMIC_RELAXED))
+                continue;
+            argus_ring_drop(source, count);
+            return;
+        }
+        if (!__atomic_compare_exchange_n(head, &position, position + n, false, __ATOMIC_ACQ_REL,
+                                         __ATOMIC_RELAXED))
+            continue;
+        write_run(position, records, n);
+        __atomic_fetch_add(&argus_ring.header->records[source], n, __ATOMIC_RELAXED);
+        records += n;
+        count -= n;
+    }
 }
 
 void argus_ring_drop(enum argus_source source, uint64_t count)
