@@ -30,7 +30,8 @@ import ctypes, os, sys, time
 cuda = ctypes.CDLL(os.path.join("'"$simgpu"'", "libcuda.so.1"), mode=ctypes.RTLD_GLOBAL)
 cuda.simcu_stream_default.restype = ctypes.c_void_p
 cuda.simcu_clock_start.argtypes = [ctypes.c_int64]
-cuda.simcu_host_advance.argtypes = [ctypes.c_int64]
+cuda.simcu_host_until.argtypes = [ctypes.c_int64]
+cuda.simcu_host_now.restype = ctypes.c_int64
 cuda.simcu_launch.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64]
 three = (ctypes.c_uint32 * 3)(1, 1, 1)
 def init():
@@ -39,7 +40,7 @@ def init():
 def launch(n):
     for i in range(n):
         cuda.simcu_launch(cuda.simcu_stream_default(), b"work", three, three, 1000)
-        cuda.simcu_host_advance(10000)
+        cuda.simcu_host_until(cuda.simcu_host_now() + 10000)
 '
 
 test_expect_success PYTHON 'a CUDA process that does no work leaves nothing behind' '

@@ -377,6 +377,15 @@ static void yielded_turn(struct argus_moment now)
     cu.gap_from = now.real;
 }
 
+/* What the header says of this source. */
+static void describe(void)
+{
+    if (argus_ring.header->cupti_version == 0)
+        argus_ring.header->cupti_version = argus_cupti_version;
+    if (cu.counts.device >= 0 && argus_ring.header->device < 0)
+        argus_device_identify(cu.counts.device);
+}
+
 void argus_cupti_turn(struct argus_moment now)
 {
     switch (__atomic_load_n(&cu.state, __ATOMIC_ACQUIRE)) {
@@ -387,8 +396,6 @@ void argus_cupti_turn(struct argus_moment now)
          * use the GPU this call can wait for ever. */
         if (argus_pool_ever_requested() && now.mono - cu.last_flush >= FLUSH_EVERY)
             flush(now, 0);
-        if (argus_ring.header->cupti_version == 0)
-            argus_ring.header->cupti_version = argus_cupti_version;
         watch_validity(now);
         if (cu.state == ACTIVE)
             watch_quiet(now);
@@ -405,8 +412,7 @@ void argus_cupti_turn(struct argus_moment now)
     default:
         break;
     }
-    if (cu.counts.device >= 0 && argus_ring.header->device < 0)
-        argus_device_identify(cu.counts.device);
+    describe();
 }
 
 void argus_cupti_finish(void)
@@ -433,8 +439,7 @@ void argus_cupti_finish(void)
     default:
         break;
     }
-    if (cu.counts.device >= 0 && argus_ring.header->device < 0)
-        argus_device_identify(cu.counts.device);
+    describe();
 }
 
 void argus_cupti_abandon(void)

@@ -31,7 +31,7 @@ static bool times(struct reader *r, const uint8_t *record, size_t start_at, size
         *end = (int64_t)e;
         return true;
     }
-    if (r->final && e == 0)
+    if (r->final && s != 0 && e == 0)
         return false;
     r->counts->invalid++;
     return false;
