@@ -102,7 +102,7 @@ test_expect_success 'thousands of kernel names: capped and counted' '
     test $(grep -c "^KERNEL" ring) -gt $kernels
 '
 test_expect_success 'one address with changing text: the text of the time is kept' '
-    train stale "stale-names" &&
+    train stale "stale-names" --pace 1 &&
     test $(sed -n "s/^KERNEL.*name=//p" ring | sort -u | wc -l) -gt 1
 '
 test_expect_success 'device buffers used up: dropped and counted' '

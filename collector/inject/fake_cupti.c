@@ -17,6 +17,26 @@ struct fake_cupti fake_cupti;
  * calls back from there, or waits for a thread that does, dead-locks. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
+void fake_cupti_lock(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+void fake_cupti_unlock(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+struct fake_cupti fake_cupti_state(void)
+{
+    struct fake_cupti copy;
+
+    pthread_mutex_lock(&lock);
+    copy = F;
+    pthread_mutex_unlock(&lock);
+    return copy;
+}
+
 static void complete(void)
 {
     uint8_t *buffer = F.buffer;
@@ -248,19 +268,23 @@ void fake_cupti_complete(void)
 
 void fake_cupti_take_over(cupti_requested_fn requested, cupti_completed_fn completed)
 {
+    pthread_mutex_lock(&lock);
     F.requested = requested;
     F.completed = completed;
     F.registrations++;
+    pthread_mutex_unlock(&lock);
 }
 
 void fake_cupti_finalize(void)
 {
+    pthread_mutex_lock(&lock);
     F.requested = NULL;
     F.completed = NULL;
     F.buffer = NULL;
     F.pool_limit = 250;
     F.zeroed = 0;
     memset(F.kinds, 0, sizeof(F.kinds));
+    pthread_mutex_unlock(&lock);
 }
 
 void fake_cupti_reset(uint32_t version)
@@ -290,7 +314,7 @@ static int register_callbacks(cupti_requested_fn requested, cupti_completed_fn c
     return 0;
 }
 
-static int enable(int kind)
+static int enable_locked(int kind)
 {
     if ((kind == CK_KERNEL || kind == CK_CONCURRENT_KERNEL) && F.enable_result)
         return F.enable_result;
@@ -300,12 +324,24 @@ static int enable(int kind)
     return 0;
 }
 
+static int enable(int kind)
+{
+    int rc;
+
+    pthread_mutex_lock(&lock);
+    rc = enable_locked(kind);
+    pthread_mutex_unlock(&lock);
+    return rc;
+}
+
 static int disable(int kind)
 {
-    F.disables++;
     if (F.version == CV_13_0_GA)
         abort(); /* dead-locks in the real one */
+    pthread_mutex_lock(&lock);
+    F.disables++;
     F.kinds[kind] = false;
+    pthread_mutex_unlock(&lock);
     return 0;
 }
 
@@ -313,9 +349,9 @@ static int flush_all(uint32_t flags)
 {
     while (__atomic_load_n(&F.flush_hangs, __ATOMIC_RELAXED))
         usleep(1000);
+    pthread_mutex_lock(&lock);
     F.flushes++;
     F.forced += flags != 0;
-    pthread_mutex_lock(&lock);
     /* An unfinished record keeps its buffer back unless the flush is forced. */
     if (flags || !F.unfinished)
         complete();
@@ -337,18 +373,22 @@ static int dropped(void *context, uint32_t stream, size_t *n)
 {
     (void)context;
     (void)stream;
+    pthread_mutex_lock(&lock);
     *n = F.lost;
     F.lost = 0;
+    pthread_mutex_unlock(&lock);
     return 0;
 }
 
 static int set_attribute(int attribute, size_t *size, void *value)
 {
     (void)size;
+    pthread_mutex_lock(&lock);
     if (attribute == CA_DEVICE_BUFFER_POOL_LIMIT)
         memcpy(&F.pool_limit, value, 8);
     if (attribute == CA_ZEROED_OUT)
         memcpy(&F.zeroed, value, 1);
+    pthread_mutex_unlock(&lock);
     return 0;
 }
 
@@ -362,13 +402,17 @@ static int stream_id(void *context, void *stream, uint8_t per_thread, uint32_t *
 
 static int enable_runtime(uint32_t cbid, uint8_t on)
 {
+    pthread_mutex_lock(&lock);
     F.runtime_api[cbid] = on;
+    pthread_mutex_unlock(&lock);
     return 0;
 }
 
 static int enable_driver(uint32_t cbid, uint8_t on)
 {
+    pthread_mutex_lock(&lock);
     F.driver_api[cbid] = on;
+    pthread_mutex_unlock(&lock);
     return 0;
 }
 

@@ -43,6 +43,10 @@ struct fake_kernel {
     uint64_t graph_node;
 };
 
+/* The state as of now; for tests, while the worker is at it. */
+struct fake_cupti fake_cupti_state(void);
+void fake_cupti_lock(void);
+void fake_cupti_unlock(void);
 void fake_cupti_reset(uint32_t version);
 void fake_cupti_kernel(const struct fake_kernel *kernel);
 void fake_cupti_memcpy(uint64_t start, uint64_t end, uint64_t bytes, bool peer);

@@ -84,7 +84,8 @@ static inline void argus_ring_commit(struct argus_record *record, enum argus_sou
 {
     uint64_t *count = &argus_ring.header->records[source];
 
-    __atomic_store_n(&record->state, record->state + 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&record->state, __atomic_load_n(&record->state, __ATOMIC_RELAXED) + 1,
+                     __ATOMIC_RELEASE);
     __atomic_fetch_add(count, 1, __ATOMIC_RELAXED);
 }
 

@@ -26,6 +26,7 @@
 #define COMMS 1024
 #define MASK_OLD (NE_COLL | NE_P2P)
 #define MASK_NEW (NE_COLL | NE_P2P | NE_COLL_API | NE_P2P_API | NE_KERNEL_LAUNCH)
+#define LINKS_WINDOW (10LL * 1000000000)
 #define MASK_LINKS (NE_PROXY_OP | NE_PROXY_STEP)
 
 static struct argus_comm comms[COMMS];
@@ -34,9 +35,7 @@ static uint32_t next_comm;  /* atomic */
 static char group_dummy[8]; /* its address is the group's handle up to v4 */
 
 static struct {
-    int *mask; /* atomic; NCCL's global, it reads it at every event */
-    uint32_t base;
-    int links; /* 0, or the minutes between two windows, or -1: always */
+    int *mask; /* atomic; NCCL's global, it reads it at every event; NULL: leave it */
     int64_t toggle_at;
     bool open;
 } control;
@@ -134,7 +133,7 @@ static struct argus_comm *begin(uint32_t version, int *mask, uint64_t id, const 
     struct argus_comm *comm = &no_comm;
     int saved = errno;
 
-    *mask = 0;
+    __atomic_store_n(mask, 0, __ATOMIC_RELAXED);
     if (argus_dead() || !argus_source_wanted(ARGUS_SOURCE_NCCL)) {
         if (!argus_dead())
             argus_ring_standdown(ARGUS_SOURCE_NCCL, ARGUS_REASON_OFF, 0);
@@ -149,12 +148,11 @@ static struct argus_comm *begin(uint32_t version, int *mask, uint64_t id, const 
         comm = comm_new(id);
         argus_nccl_comm_made(id, name, nodes, ranks, rank, version);
     }
-    control.base = version >= 5 ? MASK_NEW : MASK_OLD;
-    control.links = argus_identity.links ? -1 : argus_identity.links_every_min;
-    *mask = (int)control.base;
-    if (control.links < 0)
-        *mask |= MASK_LINKS;
-    __atomic_store_n(&control.mask, mask, __ATOMIC_RELEASE);
+    __atomic_store_n(
+        mask, (int)((version >= 5 ? MASK_NEW : MASK_OLD) | (argus_identity.links ? MASK_LINKS : 0)),
+        __ATOMIC_RELAXED);
+    if (argus_identity.links_every_min > 0)
+        __atomic_store_n(&control.mask, mask, __ATOMIC_RELEASE);
 out:
     errno = saved;
     return comm;
@@ -165,17 +163,20 @@ out:
 void argus_nccl_turn(struct argus_moment now)
 {
     int *mask = __atomic_load_n(&control.mask, __ATOMIC_ACQUIRE);
+    int64_t pause = 60LL * 1000000000 * argus_identity.links_every_min;
 
-    if (!mask || control.links <= 0)
+    if (!mask)
         return;
     if (!control.toggle_at)
-        control.toggle_at = now.mono + 60LL * 1000000000 * control.links;
+        control.toggle_at = now.mono + pause;
     if (now.mono < control.toggle_at)
         return;
     control.open = !control.open;
-    control.toggle_at =
-        now.mono + (control.open ? 10LL * 1000000000 : 60LL * 1000000000 * control.links);
-    __atomic_store_n(mask, (int)(control.base | (control.open ? MASK_LINKS : 0)), __ATOMIC_RELAXED);
+    control.toggle_at = now.mono + (control.open ? LINKS_WINDOW : pause);
+    if (control.open)
+        __atomic_fetch_or(mask, MASK_LINKS, __ATOMIC_RELAXED);
+    else
+        __atomic_fetch_and(mask, ~(int)MASK_LINKS, __ATOMIC_RELAXED);
 }
 
 struct call {
