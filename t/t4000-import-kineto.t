@@ -156,7 +156,7 @@ test_expect_success 'inf and nan, which JSON does not know, do no harm; names wi
 '
 
 test_expect_success 'such a word may lie across two reads' '
-    for pad in 262060 262070 262071 262072 262073 262074 262075 262080; do
+    for pad in $(seq 262026 262040); do
         { printf "{\"traceEvents\":[%${pad}s" "" && kernel 1 2 k ",\"x\":-inf" && echo "]}"; } >across.json &&
         "$argus" import kineto across.json -f -o across >out || return 1
     done
