@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -338,6 +339,68 @@ static void large_file_is_sealed_in_place(void **state)
     argus_timeline_close(t);
 }
 
+static int fill_until_full(const char *path)
+{
+    struct argus_timeline_info info = info_of(10);
+    struct rlimit limit = {300 << 10, 300 << 10};
+    argus_timeline_writer_t *w;
+    argus_error_t err = {""};
+    uint64_t seed = 1;
+    int failed = 0;
+
+    signal(SIGXFSZ, SIG_IGN);
+    w = argus_timeline_create(path, &info, 1, &err);
+    if (!w || setrlimit(RLIMIT_FSIZE, &limit) != 0)
+        return 2;
+    for (int i = 0; i < 200000 && failed < 3; i++) {
+        struct argus_event_row ev;
+
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        ev = (struct argus_event_row){.start = (int64_t)(seed >> 2), .seq = (uint32_t)seed};
+        w->partial_at -= 2;
+        if (argus_timeline_append(w, ARGUS_DS_EVENTS, &ev, 1, &err) != 0 ||
+            (i % 4096 == 0 && argus_timeline_flush(w, &err) != 0))
+            failed++;
+    }
+    if (failed < 3 || !strstr(err.text, "rank-00010.h5.open: cannot"))
+        return 3;
+    limit.rlim_cur = 4096; /* no room for the compact copy either */
+    if (setrlimit(RLIMIT_FSIZE, &limit) != 0)
+        return 2;
+    if (argus_timeline_seal(w, "exit", &err) == 0)
+        return 4;
+    return strstr(err.text, "rank-00010.h5") ? 0 : 5;
+}
+
+/* The process lives on, is told, and what was flushed before stays readable. */
+static void full_disk_is_an_error(void **state)
+{
+    struct argus_event_row *events;
+    argus_timeline_t *t;
+    argus_error_t err;
+    int status;
+    size_t n;
+    pid_t pid = fork();
+
+    (void)state;
+    if (pid == 0)
+        _exit(fill_until_full(path_of("rank-00010.h5")));
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    assert_int_equal(access(path_of("rank-00010.h5"), F_OK), -1);
+    assert_int_equal(access(path_of("rank-00010.h5.tmp"), F_OK), -1);
+    t = argus_timeline_open(path_of("rank-00010.h5.open"), &err);
+    if (!t)
+        fail_msg("%s", err.text);
+    events = argus_timeline_read_all(t, ARGUS_DS_EVENTS, 0, &n, &err);
+    if (!events)
+        fail_msg("%s", err.text);
+    assert_true(n >= 4096);
+    free(events);
+    argus_timeline_close(t);
+}
+
 /* The child writes and flushes until it is killed; it tells how many rows each
  * flush had for certain. */
 static void write_until_killed(int fd)
@@ -467,6 +530,7 @@ int main(void)
         cmocka_unit_test(live_file_is_refreshed),
         cmocka_unit_test(flushing_often_wastes_little),
         cmocka_unit_test(large_file_is_sealed_in_place),
+        cmocka_unit_test(full_disk_is_an_error),
         cmocka_unit_test(killed_writer_leaves_a_good_file),
         cmocka_unit_test(directory_is_listed_by_rank),
         cmocka_unit_test(other_files_are_refused),
