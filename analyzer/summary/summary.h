@@ -34,7 +34,7 @@ struct argus_summary_options {
     double slow_factor;  /* a step is slow from this multiple of the running median; default 1.10 */
     uint64_t keep_bytes; /* cap on `events` of the file; default 64 MiB */
     uint32_t max_classes; /* default 8192 */
-    int use_marks;        /* 1: marks that repeat cut steps; default 1.  ARGUS_SUMMARY_MARKS_ONLY: every mark
+    int use_marks; /* 1: marks that repeat cut steps; default 1.  ARGUS_SUMMARY_MARKS_ONLY: every mark
                              of kind STEP cuts, from the first on, and nothing else does (imports: the cuts
                              are known; a mark then comes before the events of its step) */
 };

@@ -16,11 +16,13 @@
 
 #include "analyzer/util/stepconf.h"
 #include "collector/record/files.h"
+#include "collector/record/health.h"
 #include "collector/record/source.h"
 
 #define POLL_NS 50000000LL
 #define SCAN_NS 200000000LL
 #define FLUSH_NS 1000000000LL
+#define HEALTH_NS 10000000000LL
 #define LAST_DRAIN_NS 2000000000LL
 #define SOURCES_MAX 1024u
 #define RING_NAME_MAX 200u
@@ -40,6 +42,7 @@ struct recorder {
     size_t n_sources;
     char **refused; /* names in the spool that are no rings */
     size_t n_refused;
+    argus_health_t *health;
     json_t *rings; /* of the closed ones */
     json_t *errors;
     int log_lines;
@@ -405,6 +408,43 @@ static void write_node(struct recorder *r)
     write_object(r, path, o, 0);
 }
 
+/* A GPU's values go to every rank on it, a port's to the node's first rank. */
+static void write_health(void *arg, const struct argus_health_value *v)
+{
+    struct recorder *r = arg;
+    argus_source_t *first = NULL;
+    int gpu = !strncmp(v->metric, "gpu_", 4);
+
+    for (size_t i = 0; i < r->n_sources; i++) {
+        argus_source_t *s = r->sources[i];
+
+        if (!argus_source_stream(s))
+            continue;
+        if (gpu && !strcmp(argus_source_uuid(s), v->device))
+            argus_stream_health(argus_source_stream(s), v->metric, v->device, v->time, v->value);
+        if (!first || argus_source_local_rank(s) < argus_source_local_rank(first))
+            first = s;
+    }
+    if (!gpu && first)
+        argus_stream_health(argus_source_stream(first), v->metric, v->device, v->time, v->value);
+}
+
+/* Nothing is asked before there is a timeline to write the answer to. */
+static void look_after(struct recorder *r)
+{
+    int any = 0;
+
+    for (size_t i = 0; i < r->n_sources; i++)
+        any |= argus_source_stream(r->sources[i]) != NULL;
+    if (any && !r->health)
+        r->health = argus_health_start(r->opt->sysfs, r->opt->nvml, HEALTH_NS);
+    if (!any || !r->health)
+        return;
+    for (size_t i = 0; i < r->n_sources; i++)
+        argus_health_watch(r->health, argus_source_uuid(r->sources[i]));
+    argus_health_take(r->health, write_health, r);
+}
+
 static void last_drain(struct recorder *r)
 {
     int64_t until = monotonic() + LAST_DRAIN_NS, now;
@@ -444,6 +484,7 @@ static void run(struct recorder *r, const volatile sig_atomic_t *stop)
         }
         poll_all(r, now);
         if (now - flushed >= FLUSH_NS) {
+            look_after(r);
             flush_all(r, now);
             close_finished(r, now);
             flushed = now;
@@ -469,12 +510,15 @@ int argus_recorder_run(const struct argus_recorder_options *options,
     if (!options->drain)
         run(&r, stop);
     last_drain(&r);
+    if (r.health)
+        argus_health_take(r.health, write_health, &r);
     while (r.n_sources)
         close_source(&r, r.n_sources - 1);
     if (r.writable) {
         settle_names(&r);
         write_node(&r);
     }
+    argus_health_stop(r.health);
     rc = 0;
 out:
     while (r.n_sources)

@@ -13,8 +13,8 @@
 #define DROP_PAGES_SLOTS 16384u /* 1 MiB of slots: then our mapping of them is dropped */
 
 /* Where to go on if a ring's pages vanish while they are read. */
-static sigjmp_buf vanished;
-static volatile sig_atomic_t guarded;
+static __thread sigjmp_buf vanished;
+static __thread volatile sig_atomic_t guarded;
 
 static void on_sigbus(int sig)
 {

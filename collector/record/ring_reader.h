@@ -5,7 +5,7 @@
  * A ring is written by a process of the user's and may hold anything: sizes
  * and offsets are checked against the file, records are copied before they
  * are looked at, and a file that is cut short while it is mapped ends the
- * ring, not the recorder (SIGBUS is caught; one thread reads rings).
+ * ring, not the recorder (SIGBUS is caught in the thread that reads).
  *
  * Reading and releasing are two things: what was read stays in the ring until
  * argus_ring_release(), so that whoever reads next after a crash finds it.
