@@ -193,7 +193,7 @@ int argus_keep_release(argus_summary_t *s, int64_t before, argus_error_t *err)
 
 int argus_keep_age(argus_summary_t *s, argus_error_t *err)
 {
-    return argus_keep_release(s, s->newest - FLIGHT_NS, err);
+    return s->n_flight ? argus_keep_release(s, s->newest - FLIGHT_NS, err) : 0;
 }
 
 void argus_keep_free(argus_summary_t *s)

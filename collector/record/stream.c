@@ -534,12 +534,14 @@ static void one(argus_stream_t *s, struct argus_ring *ring, const struct argus_r
     }
 }
 
-/* Times that could not be subtracted safely are refused here, once for all. */
+/* Times that could not be subtracted and summed safely are refused here, once for all.  A gap may
+ * be longer than a day; nothing is summed of it. */
 static int sane(const struct argus_record *rec)
 {
-    const int64_t limit = INT64_MAX / 4;
+    const int64_t limit = INT64_MAX / 4, day = INT64_C(86400000000000);
 
-    return rec->start >= 0 && rec->end >= rec->start && rec->end < limit;
+    return rec->start >= 0 && rec->end >= rec->start && rec->end < limit &&
+           (rec->type == ARGUS_REC_GAP || rec->end - rec->start <= day);
 }
 
 void argus_stream_records(argus_stream_t *s, struct argus_ring *ring,
