@@ -317,11 +317,20 @@ static void judge_group(struct scan *s, struct argus_link_group *g)
     }
 }
 
-/* Paths of a shape that all got slower at once have no normal sibling left: their past decides. */
+/* Paths of a shape that all got slower at once have no normal sibling left: their past decides.  Looked up once for each
+ * path: there may be thousands of one shape. */
 static void common_past(struct scan *s)
 {
-    for (size_t i = 0; i < s->n_groups; i++) {
-        struct argus_link_group *g = &s->groups[i], past;
+    struct argus_link_group *past = malloc((s->n_groups + 1) * sizeof(*past));
+    char *slower_than_past = calloc(s->n_groups + 1, 1);
+
+    for (size_t i = 0; past && slower_than_past && i < s->n_groups; i++) {
+        past[i] = s->groups[i];
+        slower_than_past[i] = !past[i].slow && own_past(s, &past[i], MIN_RATIO_PAST);
+        past[i].by_past = past[i].slow = 1;
+    }
+    for (size_t i = 0; past && slower_than_past && i < s->n_groups; i++) {
+        struct argus_link_group *g = &s->groups[i];
         size_t kin = 0, slower = 0;
 
         if (g->slow || g->split || g->siblings < 2 || g->common)
@@ -333,11 +342,9 @@ static void common_past(struct scan *s)
                 s->m->groups[o->group].kind != s->m->groups[g->group].kind)
                 continue;
             kin++;
-            past = *o;
-            if (!o->slow && own_past(s, &past, MIN_RATIO_PAST)) {
-                past.by_past = past.slow = 1;
-                past.common = (int)i + 1;
-                *o = past;
+            if (!o->slow && slower_than_past[j]) {
+                *o = past[j];
+                o->common = (int)i + 1;
                 slower++;
             }
         }
@@ -349,6 +356,8 @@ static void common_past(struct scan *s)
                 s->groups[j].ratio = 1;
             }
     }
+    free(past);
+    free(slower_than_past);
 }
 
 /* Outlier among the paths of its kind; healthy paths may differ by a few percent. */

@@ -27,7 +27,8 @@
 #define PENALTY 3.0        /* x ln(n) x variance for every further level */
 #define WANDER_BLOCKS 16   /* blocks that it takes to tell wandering from shifts */
 #define WANDER_UNKNOWN 3.0 /* ... and the variance's factor with fewer */
-#define BLOCKS 2048        /* a longer series is cut on medians of blocks first */
+#define BLOCKS_SMALL 60    /* up to three times as many points are cut as they are */
+#define BLOCKS 2048        /* points that are cut at most */
 #define MEDIAN_DEVIATION 1.4826
 #define MEDIAN_VARIANCE 1.5708 /* pi/2: variance of a median against a mean */
 
@@ -51,13 +52,44 @@ static double median_of(const struct scan *s, size_t first, size_t end)
     return argus_median_inplace(s->scratch, end - first);
 }
 
-/* Median of the points around i, within the window and the series. */
-static double running_median(const double *y, size_t n, size_t i, size_t half, double *scratch)
+/* Where x stands, or would stand, in a sorted window. */
+static size_t place_in(const double *sorted, size_t n, double x)
 {
-    size_t first = i > half ? i - half : 0, end = i + half + 1 < n ? i + half + 1 : n;
+    size_t low = 0, high = n;
 
-    memcpy(scratch, y + first, (end - first) * sizeof(double));
-    return argus_median_inplace(scratch, end - first);
+    while (low < high) {
+        size_t mid = (low + high) / 2;
+
+        if (sorted[mid] < x)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+/* out[i] = median of the points at most `half` from i.  The window stays sorted while it moves. */
+static void running_medians(const double *y, size_t n, size_t half, double *sorted, double *out)
+{
+    size_t held = 0;
+
+    for (size_t i = 0; i < n + half; i++) {
+        if (i < n) {
+            size_t at = place_in(sorted, held, y[i]);
+
+            memmove(sorted + at + 1, sorted + at, (held - at) * sizeof(*sorted));
+            sorted[at] = y[i];
+            held++;
+        }
+        if (i > 2 * half && i - 2 * half - 1 < n) {
+            size_t at = place_in(sorted, held, y[i - 2 * half - 1]);
+
+            held--;
+            memmove(sorted + at, sorted + at + 1, (held - at) * sizeof(*sorted));
+        }
+        if (i >= half)
+            out[i - half] = (sorted[(held - 1) / 2] + sorted[held / 2]) / 2;
+    }
 }
 
 /* Deviation of neighbouring points: immune to levels and slow drift. */
@@ -74,11 +106,9 @@ static void winsorise(struct scan *s)
 
     /* A series without noise still has the resolution of a double. */
     sigma = sigma > 1e-9 * level ? sigma : 1e-9 * level;
-    for (size_t i = 0; i < s->n; i++) {
-        double m = running_median(s->y, s->n, i, s->min_length, s->scratch);
-
-        s->w[i] = fmin(fmax(s->y[i], m - WINSOR * sigma), m + WINSOR * sigma);
-    }
+    running_medians(s->y, s->n, s->min_length, s->scratch, s->w);
+    for (size_t i = 0; i < s->n; i++)
+        s->w[i] = fmin(fmax(s->y[i], s->w[i] - WINSOR * sigma), s->w[i] + WINSOR * sigma);
     s->variance = sigma * sigma;
 }
 
@@ -188,9 +218,19 @@ static size_t refine(const struct scan *s, size_t first, size_t near, size_t end
     return best;
 }
 
+/* The partition costs the square of its points.  Three in one lose nothing, for boundaries are refined on the points;
+ * a very long series is cut coarser. */
+static size_t block_length(const struct scan *s)
+{
+    size_t block = s->n > 3 * BLOCKS_SMALL ? s->min_length / 3 : 1;
+
+    block = block ? block : 1;
+    return s->n / block > BLOCKS ? (s->n + BLOCKS - 1) / BLOCKS : block;
+}
+
 static size_t find_levels(struct scan *s, struct level **levels)
 {
-    size_t block = (s->n + BLOCKS - 1) / BLOCKS, n = s->n / block, n_cuts, shortest;
+    size_t block = block_length(s), n = s->n / block, n_cuts, shortest;
     size_t *cut = malloc((n + 1) * sizeof(*cut));
     double *w = malloc(n * sizeof(*w));
 
@@ -199,14 +239,16 @@ static size_t find_levels(struct scan *s, struct level **levels)
         n_cuts = 0;
         goto out;
     }
+    /* Medians: a block across a boundary belongs to one side, it makes no level between them. */
     for (size_t b = 0; b < n; b++) {
-        w[b] = 0;
-        for (size_t i = 0; i < block; i++)
-            w[b] += s->w[b * block + i] / (double)block;
+        memcpy(s->scratch, s->w + b * block, block * sizeof(*w));
+        w[b] = argus_median_inplace(s->scratch, block);
     }
     shortest = s->min_length / block > 1 ? s->min_length / block : 1;
     n_cuts = partition(w, n, shortest < n ? shortest : n,
-                       PENALTY * log((double)n + 2) * s->variance / (double)block, cut);
+                       PENALTY * log((double)n + 2) * s->variance / (double)block *
+                           (block > 1 ? MEDIAN_VARIANCE : 1),
+                       cut);
     *levels = n_cuts ? calloc(n_cuts, sizeof(**levels)) : NULL;
     if (!*levels) {
         n_cuts = 0;
@@ -439,7 +481,7 @@ static int compare_sizes(const void *a, const void *b)
 size_t argus_spike_period(const double *y, size_t n, double factor, size_t *count)
 {
     enum { HALF = 8 };
-    double scratch[2 * HALF + 1];
+    double sorted[2 * HALF + 2], *median = NULL;
     size_t *distance = NULL, n_spikes = 0, last = 0, best = 0, best_votes = 0;
     int inside = 0;
 
@@ -447,10 +489,12 @@ size_t argus_spike_period(const double *y, size_t n, double factor, size_t *coun
     if (n == 0)
         return 0;
     distance = malloc(n * sizeof(*distance));
-    if (!distance)
-        return 0;
+    median = malloc(n * sizeof(*median));
+    if (!distance || !median)
+        goto out;
+    running_medians(y, n, HALF, sorted, median);
     for (size_t i = 0; i < n; i++) {
-        int above = y[i] > factor * running_median(y, n, i, HALF, scratch);
+        int above = y[i] > factor * median[i];
 
         if (above && !inside) {
             if (n_spikes++)
@@ -479,6 +523,8 @@ size_t argus_spike_period(const double *y, size_t n, double factor, size_t *coun
         if (3 * best_votes < 2 * n_distances || best_votes < 2)
             best = 0;
     }
+out:
     free(distance);
+    free(median);
     return best;
 }

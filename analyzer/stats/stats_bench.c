@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the hot statistics cost: argus_modes() by sample count, argus_w1_mean() by ranks. */
+/* What the hot statistics cost: argus_modes() by samples, argus_w1_mean() by ranks, argus_change_find() by
+ * points. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,6 +63,25 @@ static void bench_w1(size_t ranks, size_t g)
     free(sign);
 }
 
+static void bench_change(size_t n)
+{
+    struct test_random r = {1};
+    double *y = malloc(n * sizeof(*y)), begin, best = INFINITY;
+    size_t onset = 0;
+
+    if (!y)
+        exit(1);
+    for (size_t i = 0; i < n; i++)
+        y[i] = test_step_noise(&r) * (i > n / 2 ? 1.06 : 1);
+    for (int round = 0; round < 20; round++) {
+        begin = seconds();
+        onset = argus_change_find(y, n, 1.10, 10, 0).onset;
+        best = fmin(best, seconds() - begin);
+    }
+    printf("argus_change_find %6zu points, onset %-6zu %8.1f us\n", n, onset, best * 1e6);
+    free(y);
+}
+
 int main(void)
 {
     static const size_t samples[] = {64, 500, 5000, 50000}, ranks[] = {64, 1024, 10240};
@@ -72,5 +92,8 @@ int main(void)
     }
     for (int i = 0; i < 3; i++)
         bench_w1(ranks[i], 64);
+    bench_change(100);
+    bench_change(1000);
+    bench_change(20000);
     return 0;
 }
