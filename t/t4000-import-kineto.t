@@ -155,6 +155,19 @@ test_expect_success 'inf and nan, which JSON does not know, do no harm; names wi
     test_cmp want got
 '
 
+test_expect_success 'the host is in the name that torch gives a file' '
+    { printf "{\"distributedInfo\":{\"rank\":0,\"world_size\":1},\"traceEvents\":[" && kernel 1 2 a &&
+      echo "]}"; } >gpu_node-07.site_4711.1694128201553.pt.trace.json &&
+    "$argus" import kineto gpu_node-07.site_4711.1694128201553.pt.trace.json -o host >out &&
+    "$dump" host/step-0/rank-00000.h5 >info &&
+    grep "^@node	gpu_node-07.site$" info && grep "^@pid	4711$" info &&
+    for name in worker7_step_12.1694128201553 a.1694128201553 a_1.77 _1.1694128201553; do
+        cp gpu_node-07.site_4711.1694128201553.pt.trace.json $name.pt.trace.json &&
+        "$argus" import -f kineto $name.pt.trace.json -o host >out &&
+        "$dump" host/step-0/rank-00000.h5 | grep "^@node	$" || return 1
+    done
+'
+
 test_expect_success 'such a word may lie across two reads' '
     for pad in $(seq 262026 262040); do
         { printf "{\"traceEvents\":[%${pad}s" "" && kernel 1 2 k ",\"x\":-inf" && echo "]}"; } >across.json &&

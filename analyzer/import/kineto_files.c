@@ -5,6 +5,7 @@
  * collectives, which is known after the last file: such files are read twice.
  */
 #include <config.h>
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,9 +25,30 @@ static void file_progress(void *arg, double done)
     p->call(p->arg, ((double)p->file + done) / (double)p->files);
 }
 
+/* torch names its files HOST_PID.TIME.pt.trace.json when nobody else does. */
+static void host_of_name(struct import_trace *t, const char *path)
+{
+    const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+    const char *end = strstr(name, ".pt.trace.json"), *dot, *pid;
+
+    if (!end || import_rank_of_name(path) >= 0)
+        return;
+    for (dot = end; dot > name && isdigit((unsigned char)dot[-1]); dot--)
+        ;
+    if (end - dot < 10 || dot == name || dot[-1] != '.') /* the time, in ms or ns */
+        return;
+    for (pid = --dot; pid > name && isdigit((unsigned char)pid[-1]); pid--)
+        ;
+    if (pid == dot || pid - name < 2 || pid[-1] != '_')
+        return;
+    snprintf(t->node, sizeof(t->node), "%.*s", (int)(pid - 1 - name), name);
+    t->pid = (int)(strtol(pid, NULL, 10) & 0x7fffffff);
+}
+
 static int settle_rank(struct import_trace *t, const char *const *files, size_t i, size_t n,
                        const struct import_state *states, argus_error_t *err)
 {
+    host_of_name(t, files[i]);
     if (t->rank < 0)
         t->rank = import_rank_of_name(files[i]);
     if (t->rank < 0 && n == 1)
@@ -86,6 +108,7 @@ static int second_pass(const char *const *files, size_t n, const struct import_o
         rc = import_kineto_read(files[i], &t, NULL, NULL, err);
         if (rc == 0) {
             t.rank = states[i].rank;
+            host_of_name(&t, files[i]);
             if (!t.world)
                 t.world = (int)n;
             rc = import_state_write(&t, out, world, &states[i], report, err);
