@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <config.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -139,4 +140,15 @@ struct argus_change argus_ratio_change(const double *q, size_t n, double min_rat
         all < 1 + (min_ratio - 1) * 0.75)
         level.kind = ARGUS_CHANGE_NONE;
     return level;
+}
+
+const char *argus_rank_text(const struct argus_model *m, int rank_index, char *text, size_t size)
+{
+    const struct argus_model_rank *r = &m->ranks[rank_index];
+
+    if (m->nodes[r->node][0])
+        snprintf(text, size, "rank %d on %s", r->rank, m->nodes[r->node]);
+    else
+        snprintf(text, size, "rank %d", r->rank);
+    return text;
 }

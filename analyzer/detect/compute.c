@@ -234,9 +234,9 @@ static int add_excess(struct scan *s, const struct argus_cohort *c, struct argus
 static int report_rank(struct scan *s, const struct argus_cohort *c, const struct argus_slow *slow)
 {
     const struct argus_model *m = s->m;
-    const struct argus_model_rank *r = &m->ranks[slow->rank];
     struct argus_evidence *e =
         argus_evidence_add(s->out, "compute", ARGUS_VERDICT_COMPUTE_STRAGGLER);
+    char who[128];
 
     if (!e || argus_evidence_rank(e, slow->rank) || add_excess(s, c, e, slow) ||
         describe(m, e, slow))
@@ -254,9 +254,10 @@ static int report_rank(struct scan *s, const struct argus_cohort *c, const struc
                                                  : "persistent";
     e->phase = argus_compute_phase(m, slow->rank, c, slow->first, slow->end);
     argus_evidence_text(e,
-                        "rank %d on %s computes %.1f %% longer than its %zu peers for the same "
-                        "kernels (score %.2f), in %.0f %% of the steps",
-                        r->rank, m->nodes[r->node], 100 * (slow->ratio - 1), c->n - 1,
+                        "%s computes %.1f %% longer than its %zu peer%s for the same kernels "
+                        "(score %.2f), in %.0f %% of the steps",
+                        argus_rank_text(m, slow->rank, who, sizeof(who)), 100 * (slow->ratio - 1),
+                        c->n - 1, c->n == 2 ? "" : "s",
                         slow->views.score > 0 ? slow->views.score : 1 / slow->ratio,
                         100 * slow->persistence);
     return 0;

@@ -50,6 +50,7 @@ void argus_evidence_list_clear(struct argus_evidence_list *list)
         free(e->ranks);
         free(e->hit);
         free(e->excess);
+        free(e->comm_classes);
         free(e->text);
     }
     free(list->items);

@@ -34,10 +34,12 @@ struct argus_evidence {
     int *
         hit; /* ranks whose own time the fault lengthens (a slow link: all members of its groups) */
     size_t n_hit;
-    float *excess;   /* [n_hit * n_steps] ns that it adds to the time of hit[i] in step k */
-    int in_comm;     /* 1: that time is exposed communication, 2: any (the step as a whole) */
-    int informative; /* 1: never a verdict of its own (severity none or info) */
-    char *text;      /* one sentence */
+    float *excess; /* [n_hit * n_steps] ns that it adds to the time of hit[i] in step k */
+    int outside; /* 1: that time is not busy compute (a gap, a transfer); 2: the step's as a whole */
+    int informative;   /* 1: never a verdict of its own (severity none or info) */
+    int *comm_classes; /* of slow paths */
+    size_t n_comm_classes;
+    char *text; /* one sentence */
     struct argus_evidence_line *lines;
     size_t n_lines;
 };
@@ -72,6 +74,9 @@ int argus_evidence_line(struct argus_evidence *e, const struct argus_model *m, i
                         const char *note);
 void argus_evidence_text(struct argus_evidence *e, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* "rank 13 on n07", or "rank 13" where the node is not known. */
+const char *argus_rank_text(const struct argus_model *m, int rank_index, char *text, size_t size);
 
 /* ---- what detectors share (common.c) ---------------------------------- */
 

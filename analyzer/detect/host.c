@@ -242,7 +242,7 @@ static int report(struct scan *s, enum cause cause, int rank, const struct summa
 {
     const struct argus_model *m = s->m;
     struct argus_evidence *e = argus_evidence_add(s->out, "host", causes[cause].kind);
-    char who[96];
+    char who[160], name[128];
     int one_node = 1;
 
     if (!e || add_excess(s, e, cause, rank))
@@ -252,14 +252,14 @@ static int report(struct scan *s, enum cause cause, int rank, const struct summa
         if (argus_evidence_rank(e, members[i]))
             return -1;
     }
+    e->outside = 1;
     e->pattern = rank >= 0 ? u->pattern : "rotating";
     e->phase = causes[cause].phase;
     e->onset = u->first;
     e->effect = u->median / s->typical;
     e->persistence = rank >= 0 && u->held < PERSISTENT ? 0.9 : u->held < 0.8 ? 0.85 : u->held;
     if (rank >= 0)
-        snprintf(who, sizeof(who), "the GPU of rank %d on %s", m->ranks[rank].rank,
-                 m->nodes[m->ranks[rank].node]);
+        snprintf(who, sizeof(who), "the GPU of %s", argus_rank_text(m, rank, name, sizeof(name)));
     else
         snprintf(who, sizeof(who), "one GPU at a time, on %zu ranks%s", n_members,
                  one_node && m->n_nodes > 1 ? " of one node" : "");

@@ -396,6 +396,24 @@ static int add_excess(const struct place *p, struct argus_evidence *e)
     return rc;
 }
 
+static int list_classes(const struct place *p, struct argus_evidence *e)
+{
+    for (size_t i = 0; i < p->n; i++) {
+        const struct argus_link_group *g = &p->groups[i];
+        int *c;
+
+        if (!g->slow || g->inter != p->inter)
+            continue;
+        c = realloc(e->comm_classes, (e->n_comm_classes + g->n_classes) * sizeof(int));
+        if (!c)
+            return -1;
+        e->comm_classes = c;
+        memcpy(c + e->n_comm_classes, g->classes, g->n_classes * sizeof(int));
+        e->n_comm_classes += g->n_classes;
+    }
+    return 0;
+}
+
 static int describe(const struct place *p, struct argus_evidence *e, const char *where)
 {
     const struct argus_model *m = p->m;
@@ -479,7 +497,7 @@ static int locate(struct place *p, struct argus_evidence_list *out)
     if (!e || !(e->link = calloc(1, sizeof(*e->link))))
         return -1;
     e->link->rank = e->link->peer = ARGUS_UNKNOWN;
-    e->in_comm = 1;
+    e->outside = 1;
     /* a whole node's only group: any of its GPUs */
     if (kind == UNIT_NODE && !p->inter)
         only_group = n == 1;
@@ -496,7 +514,7 @@ static int locate(struct place *p, struct argus_evidence_list *out)
                  kind == UNIT_RANK   ? "GPUs"
                  : kind == UNIT_NODE ? "nodes"
                                      : "pairs");
-    if (add_excess(p, e) || describe(p, e, where))
+    if (add_excess(p, e) || list_classes(p, e) || describe(p, e, where))
         return -1;
     return 0;
 }
@@ -513,7 +531,7 @@ static int split(struct place *p, struct argus_evidence_list *out)
         e = argus_evidence_add(out, "link", ARGUS_VERDICT_SPLIT);
         if (!e)
             return -1;
-        e->in_comm = 1;
+        e->outside = 1;
         for (uint32_t j = 0; (r = member(p->m, g, j)) != -2; j++) {
             float *x = r < 0 ? NULL : argus_evidence_excess(e, p->m, r);
 

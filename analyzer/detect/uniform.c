@@ -80,7 +80,7 @@ static int bound(const struct argus_model *m, struct argus_evidence_list *out, d
                 x[k] = v;
         }
     }
-    e->in_comm = 2;
+    e->outside = 2;
     e->subkind = subkind;
     e->pattern = "persistent";
     e->phase = c == ARGUS_COL_COPY ? NULL : "communication";
@@ -119,7 +119,7 @@ static int regression(const struct argus_model *m, struct argus_evidence_list *o
     }
     e->onset = at[ch.onset];
     e->recovered = ch.recovered < (size_t)n ? at[ch.recovered] : ARGUS_UNKNOWN;
-    e->in_comm = 2;
+    e->outside = 2;
     e->subkind = "regression";
     e->pattern = ch.kind == ARGUS_CHANGE_RAMP      ? "ramp"
                  : ch.kind == ARGUS_CHANGE_EPISODE ? "episode"

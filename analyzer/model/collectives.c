@@ -224,6 +224,7 @@ static int fold_rank(struct argus_model_build *b, struct entry *e, size_t n)
     for (size_t i = 1; i < n; i++) {
         into->lead += e[i].cc->data.lead;
         e[i].cc->folded = 1;
+        e[i].cc->into = e[0].cc;
         if (e[i].cc->bytes > e[0].cc->bytes_max)
             e[0].cc->bytes_max = e[i].cc->bytes;
         if (e[i].cc->bytes < e[0].cc->bytes)

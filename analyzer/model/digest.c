@@ -267,17 +267,20 @@ static int load_classes(struct loader *l)
     l->classes = argus_timeline_read_all(l->t, ARGUS_DS_CLASSES, 1u << 22, &l->n_classes, l->err);
     if (!l->classes)
         return -1;
-    l->slot = malloc((l->n_classes + 1) * sizeof(*l->slot));
+    l->slot = l->d->slot = argus_arena_alloc(l->arena, l->n_classes, sizeof(*l->slot));
+    l->d->kind = argus_arena_alloc(l->arena, l->n_classes, 1);
+    l->d->n_slots = l->n_classes;
     keys = malloc((l->n_classes + 1) * sizeof(*keys));
     for (size_t i = 0; i < l->n_classes; i++)
         n_comm += l->classes[i].kind == ARGUS_CLASS_COMM;
     l->d->comm_classes = argus_arena_alloc(l->arena, n_comm, sizeof(*l->d->comm_classes));
-    if (!l->slot || !keys || !l->d->comm_classes)
+    if (!l->slot || !l->d->kind || !keys || !l->d->comm_classes)
         goto out;
     for (size_t i = 0; i < l->n_classes; i++) {
         const struct argus_class_row *row = &l->classes[i];
 
         l->slot[i] = -1;
+        l->d->kind[i] = row->kind;
         if (row->kind == ARGUS_CLASS_COMM)
             l->slot[i] = add_comm_class(l, row);
         else if ((row->kind == ARGUS_CLASS_COMPUTE || row->kind == ARGUS_CLASS_GRAPH ||
@@ -582,7 +585,6 @@ int argus_digest_load(const char *path, argus_arena_t *arena, struct argus_diges
     rc = 0;
 out:
     free(l.classes);
-    free(l.slot);
     argus_timeline_close(l.t);
     return rc;
 }

@@ -25,7 +25,8 @@ struct argus_digest_comm_class {
     uint32_t flags;
     struct argus_rank_comm data;
     int comm_class; /* set by argus_model_build_collectives() */
-    int folded;     /* 1: added to another one of the same class */
+    int folded;     /* 1: added to `into`, another one of the same class */
+    struct argus_digest_comm_class *into;
     uint64_t bytes_max;
 };
 
@@ -46,6 +47,9 @@ struct argus_digest {
     size_t n_comm_classes;
     struct argus_digest_class *classes; /* in order of signature */
     size_t n_classes;
+    int *slot; /* by class id of the file: index into comm_classes or classes, -1: neither */
+    uint8_t *kind;
+    size_t n_slots;
     double pooled; /* ns in classes that cannot be compared */
 };
 

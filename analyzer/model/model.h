@@ -159,6 +159,8 @@ struct argus_model_rank {
     struct argus_rank_class *classes; /* in order of kernel_class */
     size_t n_classes;
     int n_windows;
+    int *class_map; /* by class id of its file: kernel class, -2 - comm class, -1: neither */
+    size_t n_class_map;
     int *window_first, *window_last; /* [n_windows] own steps, inclusive, in order of the first */
     double clock_offset;             /* ns to add to its times, for pictures and host gaps only */
     double clock_residual;           /* ns */
@@ -271,6 +273,22 @@ static inline float argus_rank_window(const struct argus_model_rank *r, const fl
 /* The rank's entry for a kernel class; NULL: it does not run it. */
 const struct argus_rank_class *argus_rank_find_class(const struct argus_model_rank *r,
                                                      int kernel_class);
+
+/* One event of a kept step. */
+struct argus_model_event {
+    int64_t start, end;
+    int step;         /* common */
+    int kernel_class; /* -1: none */
+    int comm_class;   /* -1: none */
+    uint32_t seq;     /* sequence in the communicator, ARGUS_NONE: not known */
+    uint32_t stream;
+};
+/* Events of kernels, copies and collectives of the rank in the given common steps (ascending), or
+ * of the whole file (steps NULL), in order of start.  Read from its timeline: malloc'd, the caller
+ * frees.  At most `limit` (0: no limit), else an error. */
+int argus_model_events(const struct argus_model *m, size_t rank_index, const int *steps,
+                       size_t n_steps, size_t limit, struct argus_model_event **events, size_t *n,
+                       argus_error_t *err);
 
 /* Rank index of a global rank number, -1: not there. */
 int argus_model_find_rank(const struct argus_model *m, int rank);

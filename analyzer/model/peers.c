@@ -20,6 +20,34 @@ static int seen_cmp(const void *a, const void *b)
     return x->rank < y->rank ? -1 : x->rank > y->rank;
 }
 
+/* From class ids of the rank's file to the model's classes, for its events. */
+static int map_classes(struct argus_model_build *b, size_t i)
+{
+    const struct argus_digest *d = b->digests[i];
+    struct argus_model_rank *r = &b->m->ranks[i];
+
+    r->class_map = argus_arena_alloc(b->arena, d->n_slots, sizeof(int));
+    if (!r->class_map)
+        return -1;
+    r->n_class_map = d->n_slots;
+    for (size_t c = 0; c < d->n_slots; c++) {
+        int slot = d->slot[c];
+
+        r->class_map[c] = -1;
+        if (slot < 0)
+            continue;
+        if (d->kind[c] == ARGUS_CLASS_COMM) {
+            const struct argus_digest_comm_class *cc = &d->comm_classes[slot];
+            int to = cc->into ? cc->into->comm_class : cc->comm_class;
+
+            r->class_map[c] = to >= 0 ? -2 - to : -1;
+        } else if (d->classes[slot].data.typical) {
+            r->class_map[c] = d->classes[slot].data.kernel_class;
+        }
+    }
+    return 0;
+}
+
 int argus_model_build_kernels(struct argus_model_build *b, argus_error_t *err)
 {
     struct argus_model *m = b->m;
@@ -57,6 +85,9 @@ int argus_model_build_kernels(struct argus_model_build *b, argus_error_t *err)
         c->data.kernel_class = (int)m->n_kernel_classes - 1;
         r->classes[r->n_classes++] = c->data; /* classes come in order: sorted for every rank */
     }
+    for (size_t i = 0; i < m->n_ranks; i++)
+        if (map_classes(b, i))
+            goto out;
     rc = 0;
 out:
     free(all);

@@ -10,6 +10,7 @@
 #include "analyzer/verdict/whatif.h"
 
 #define MIN_CONFIDENCE 0.5
+#define SYMPTOM 1.01  /* slow-down below which something is no fault of its own */
 #define EXPLAINED 0.5 /* a slow-down of the job of which this much has a cause is not news */
 
 struct fault {
@@ -81,6 +82,9 @@ static enum argus_severity severity_of(const struct argus_model *m, const struct
     double s = f->cost.slowdown;
 
     if (s < k->info || f->cost.loss < k->floor_ms * 1e6)
+        return ARGUS_SEVERITY_NONE;
+    /* behind another fault: repairing it alone would bring nothing */
+    if (f->e->kind != ARGUS_VERDICT_COMPUTE_STRAGGLER && f->cost.alone < SYMPTOM)
         return ARGUS_SEVERITY_NONE;
     if (f->e->informative)
         return f->e->informative == 1 ? ARGUS_SEVERITY_INFO : ARGUS_SEVERITY_NONE;
@@ -298,6 +302,22 @@ static int add_finding(const struct bench *b, const struct fault *f, double hour
                : 0;
 }
 
+/* Without cost of its own beside a fault: what that fault looks like from elsewhere.  A slow GPU that
+ * nobody waits for stays a finding. */
+static int is_symptom(const struct fault *f, const struct fault *first)
+{
+    return first && f->severity == ARGUS_SEVERITY_NONE &&
+           (f->cost.slowdown < SYMPTOM || f->cost.alone < SYMPTOM) &&
+           f->e->kind != ARGUS_VERDICT_COMPUTE_STRAGGLER && !f->e->informative;
+}
+
+static int add_symptom(const struct fault *f, struct argus_verdict *v)
+{
+    return f->e->text ? argus_verdict_add_explained(
+                            v, "%s; taken away, the step would not be shorter", f->e->text)
+                      : 0;
+}
+
 static int fill_job(const struct argus_model *m, double hours, struct argus_verdict *v)
 {
     double step = argus_typical_step(m);
@@ -389,7 +409,7 @@ static int decide(struct bench *b, struct argus_verdict *v, double hours)
         if (b->faults[i].severity > ARGUS_SEVERITY_NONE)
             first = &b->faults[i];
     for (size_t i = 0; i < b->n; i++)
-        if (add_lines(b->faults[i].e, v))
+        if (!is_symptom(&b->faults[i], first) && add_lines(b->faults[i].e, v))
             return -1;
     if (b->m->n_used < b->m->keys.min_steps) {
         if (no_comparison(b, v))
@@ -403,7 +423,9 @@ static int decide(struct bench *b, struct argus_verdict *v, double hours)
         return -1;
     }
     for (size_t i = 0; i < b->n; i++)
-        if (&b->faults[i] != first && add_finding(b, &b->faults[i], hours, v))
+        if (&b->faults[i] != first &&
+            (is_symptom(&b->faults[i], first) ? add_symptom(&b->faults[i], v)
+                                              : add_finding(b, &b->faults[i], hours, v)))
             return -1;
     return 0;
 }

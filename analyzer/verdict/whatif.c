@@ -4,11 +4,14 @@
 #include <string.h>
 
 #include "analyzer/stats/stats.h"
+#include "analyzer/verdict/replay.h"
 #include "analyzer/verdict/whatif.h"
 
 #define MIN_BEFORE 10 /* steps that measure what a step took before */
 #define SAME_ONSET 5  /* faults that begin this close cannot be told apart by the step time */
 #define LEAST_IDEAL 0.02
+#define REPLAY_STEPS 6
+#define REPLAY_RANKS 512 /* beyond that reading their events takes longer than the rest */
 
 /* One step: time of every rank, and what the faults at hand add to it. */
 struct frame {
@@ -35,21 +38,21 @@ static void load(struct frame *f, int k)
 {
     for (size_t r = 0; r < f->m->n_ranks; r++) {
         const struct argus_model_rank *rank = &f->m->ranks[r];
-        double v = (double)argus_rank_col(rank, ARGUS_COL_DURATION, k) -
-                   (double)argus_rank_col(rank, ARGUS_COL_EXPOSED, k);
+        double v = (double)argus_rank_col(rank, ARGUS_COL_COMPUTE, k) +
+                   (double)argus_rank_col(rank, ARGUS_COL_COPY, k);
 
         f->own[r] = isnan(v) ? 0 : v;
         f->minus[r] = 0;
     }
     f->whole = 0;
     for (size_t i = 0; i < f->n; i++)
-        for (size_t h = 0; h < f->e[i]->n_hit && f->e[i]->in_comm == 1; h++)
+        for (size_t h = 0; h < f->e[i]->n_hit && f->e[i]->outside == 1; h++)
             f->own[f->e[i]->hit[h]] += (double)excess_of(f, i, h, k);
 }
 
 static void take(struct frame *f, size_t i, int k, double sign)
 {
-    if (f->e[i]->in_comm == 2) {
+    if (f->e[i]->outside == 2) {
         f->whole += sign * whole_excess(f, i, k);
         return;
     }
@@ -147,7 +150,7 @@ static int lasting(const struct argus_evidence *e)
             e->kind != ARGUS_VERDICT_UNIFORM_SLOWDOWN);
 }
 
-/* Factor on the modelled loss so that it agrees with what the job itself measured; 1: no measure. */
+/* Factor on the modelled loss so that it agrees with what the job itself measured; NAN: no measure. */
 static double measured(const struct argus_model *m, const struct argus_evidence *const *e, size_t n,
                        size_t i, const double *step, double modelled)
 {
@@ -155,13 +158,13 @@ static double measured(const struct argus_model *m, const struct argus_evidence 
     size_t points;
 
     if (e[i]->onset <= 0 || !lasting(e[i]) || (e[i]->pattern && !strcmp(e[i]->pattern, "ramp")))
-        return 1;
+        return NAN;
     for (size_t j = 0; j < n; j++)
         if (j != i && abs(begins(e[j]) - begins(e[i])) <= SAME_ONSET)
-            return 1;
+            return NAN;
     around(m, step, begins(e[i]), ends(m, e[i]), &inside, &outside, &points);
     if (points < MIN_BEFORE || isnan(inside) || !(modelled > 0))
-        return 1;
+        return NAN;
     if (inside <= outside)
         return 0;
     return (inside - outside) / modelled;
@@ -184,6 +187,61 @@ static void price_step(struct frame *f, int k, double step, double *only, double
     }
     if (*ideal < LEAST_IDEAL * step)
         *ideal = LEAST_IDEAL * step;
+}
+
+/* What the replays of kept steps say of one fault. */
+struct replayed {
+    double alone;    /* T / T without this fault */
+    double slowdown; /* T(ideal with this fault) / T(ideal); NAN: nothing to replay */
+};
+
+static double ratio(double with, double without)
+{
+    return with > 0 && without > 0 ? fmax(with / without, 1) : NAN;
+}
+
+static argus_replay_t *replay_for(const struct argus_model *m, const struct argus_evidence *e)
+{
+    if (!argus_replay_can(e) || m->n_ranks > REPLAY_RANKS)
+        return NULL;
+    return argus_replay_create(m, begins(e), ends(m, e), REPLAY_STEPS, NULL);
+}
+
+/* First each fault alone; then, with those gone that matter, what each one would cost by itself. */
+static int replay_all(const struct argus_model *m, const struct argus_evidence *const *e, size_t n,
+                      struct replayed *out)
+{
+    const struct argus_evidence **others = malloc((n + 1) * sizeof(*others));
+    argus_replay_t **r = calloc(n + 1, sizeof(*r));
+    int rc = others && r ? 0 : -1;
+
+    for (size_t i = 0; i < n && !rc; i++) {
+        double delays = e[i]->outside ? 1 : 0;
+
+        out[i] = (struct replayed){NAN, NAN};
+        if (!(r[i] = replay_for(m, e[i])))
+            continue;
+        out[i].alone = ratio(argus_replay_without(r[i], &e[i], 1, e[i], delays),
+                             argus_replay_without(r[i], &e[i], 1, NULL, delays));
+    }
+    for (size_t i = 0; i < n && !rc; i++) {
+        double delays = e[i]->outside ? 1 : 0;
+        size_t kept = 0;
+
+        if (!r[i])
+            continue;
+        for (size_t j = 0; j < n; j++)
+            if (j == i || e[j]->kind == ARGUS_VERDICT_COMPUTE_STRAGGLER ||
+                out[j].alone >= m->keys.info)
+                others[kept++] = e[j];
+        out[i].slowdown = ratio(argus_replay_without(r[i], others, kept, e[i], delays),
+                                argus_replay_without(r[i], others, kept, NULL, delays));
+    }
+    for (size_t i = 0; r && i < n; i++)
+        argus_replay_destroy(r[i]);
+    free(r);
+    free(others);
+    return rc;
 }
 
 /* Sums over steps of one fault. */
@@ -211,7 +269,8 @@ int argus_whatif_price(const struct argus_model *m, const struct argus_evidence 
     double *step = calloc((size_t)m->n_steps + 1, sizeof(*step));
     double *only = calloc(n + 1, sizeof(*only)), total = 0;
     struct sums *sums = calloc(n + 1, sizeof(*sums));
-    int rc = frame_init(&f, m, e, n) || !step || !only || !sums ? -1 : 0;
+    struct replayed *replays = calloc(n + 1, sizeof(*replays));
+    int rc = frame_init(&f, m, e, n) || !step || !only || !sums || !replays ? -1 : 0;
 
     for (int k = 0; k < m->n_steps && !rc; k++) {
         double ideal;
@@ -232,14 +291,26 @@ int argus_whatif_price(const struct argus_model *m, const struct argus_evidence 
             sums[i].ideal += ideal;
         }
     }
+    if (!rc)
+        rc = replay_all(m, e, n, replays);
     for (size_t i = 0; i < n && !rc; i++) {
         double modelled = sums[i].steps ? sums[i].lost / sums[i].steps : 0;
+        double factor = measured(m, e, n, i, step, modelled);
 
-        finish(&costs[i], &sums[i], measured(m, e, n, i, step, modelled), total);
+        if (isnan(factor) && modelled > 0) {
+            double s = replays[i].slowdown;
+
+            /* the same loss as the replay's share of the steps as they were */
+            if (!isnan(s))
+                factor = (1 - 1 / s) * (sums[i].ideal + sums[i].lost) / sums[i].lost;
+        }
+        finish(&costs[i], &sums[i], isnan(factor) ? 1 : factor, total);
+        costs[i].alone = replays[i].alone;
     }
     free(step);
     free(only);
     free(sums);
+    free(replays);
     frame_clear(&f);
     return rc;
 }

@@ -3,15 +3,16 @@
  * What would the step have taken without a fault?
  *
  * From the step rows: a step ends when its slowest rank is through, so
- * T = max over ranks of what the rank did itself (all that is not exposed
- * communication, plus what a slow link adds) + the rest.  Taking the excess of
+ * T = max over ranks of what the rank did itself (busy compute and copies, plus
+ * the gaps and transfers that faults add) + the rest.  Taking the excess of
  * a fault away from the ranks it hits gives the step that others would still
  * have needed.  Faults are priced one by one with all the others already gone:
  * slowdown = T(ideal with this fault) / T(ideal).
  *
  * Where a fault began after healthy steps the job itself has measured what it
  * costs, pipelines included: the step time before and since, if no other fault
- * began at the same time.
+ * began at the same time.  Else, for slow kernels, kept steps are replayed on
+ * their dependency graph (replay.h).
  */
 #ifndef ARGUS_VERDICT_WHATIF_H
 #define ARGUS_VERDICT_WHATIF_H
@@ -23,6 +24,7 @@ struct argus_cost {
     double loss;     /* ns a step over the same steps */
     double share;    /* of the time of all compared steps */
     int steps;       /* compared steps from onset to recovery */
+    double alone;    /* slowdown that repairing this fault alone would undo; NAN: not replayed */
 };
 
 /* Price n faults; costs[i] for e[i].  -1: no memory. */
