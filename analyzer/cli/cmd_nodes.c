@@ -187,6 +187,23 @@ static void blame(struct history *h, const struct traced *t, const char *name,
     add_partners(h, node, nodes);
 }
 
+/* Partners: the most frequent first, else in order of appearance. */
+static void sort_partners(struct node *node)
+{
+    for (size_t i = 1; i < node->partners.n; i++) {
+        char *name = node->partners.names[i];
+        int jobs = node->partner_jobs[i];
+        size_t k = i;
+
+        for (; k > 0 && node->partner_jobs[k - 1] < jobs; k--) {
+            node->partners.names[k] = node->partners.names[k - 1];
+            node->partner_jobs[k] = node->partner_jobs[k - 1];
+        }
+        node->partners.names[k] = name;
+        node->partner_jobs[k] = jobs;
+    }
+}
+
 /* Job by job in order of time: who is blamed, who has been well since. */
 static void digest(struct history *h)
 {
@@ -211,6 +228,8 @@ static void digest(struct history *h)
         }
         argus_hostlist_clear(&nodes);
     }
+    for (size_t i = 0; i < h->n_nodes; i++)
+        sort_partners(h->nodes[i]);
 }
 
 static int worst_first(const void *a, const void *b)
@@ -269,19 +288,6 @@ static int users(const struct node *node)
     return n;
 }
 
-static int most_frequent_partner(const struct node *node, int below)
-{
-    int best = -1;
-
-    for (size_t i = 0; i < node->partners.n; i++) {
-        int jobs = node->partner_jobs[i];
-
-        if (jobs < below && (best < 0 || jobs > node->partner_jobs[best]))
-            best = (int)i;
-    }
-    return best;
-}
-
 static void stamp(int64_t t, char *text, size_t size)
 {
     struct tm tm;
@@ -319,17 +325,16 @@ static void print_kinds(const struct node *node)
 static void print_advice(const struct node *node)
 {
     const struct blame *last = &node->blames[node->n_blames - 1];
-    int partner = most_frequent_partner(node, 1 << 30);
 
     printf("    drain    scontrol update nodename=%s state=drain reason=\"argus: %s in %zu jobs, "
            "last %s\"\n",
            node->name, argus_verdict_kind_name(last->comment.kind), node->n_blames, last->job);
     printf("    confirm  srun -N1 -w %s --exclusive --argus YOUR_GEMM_BENCHMARK\n", node->name);
-    if (last->comment.kind == ARGUS_VERDICT_SLOW_LINK && partner >= 0)
+    if (last->comment.kind == ARGUS_VERDICT_SLOW_LINK && node->partners.n)
         printf(
             "    confirm  srun -N2 -w %s,%s --exclusive --argus=links=on all_reduce_perf -b 256M "
             "-e 1G -f 2\n",
-            node->name, node->partners.names[partner]);
+            node->name, node->partners.names[0]);
 }
 
 static void print_node(const struct node *node, size_t repeat)
@@ -348,17 +353,9 @@ static void print_node(const struct node *node, size_t repeat)
         printf(" %s", node->blames[i].job);
     printf("%s\n", first ? " ..." : "");
     if (node->partners.n) {
-        int below = 1 << 30;
-
         printf("    with    ");
-        for (int i = 0; i < PARTNERS_SHOWN; i++) {
-            int p = most_frequent_partner(node, below);
-
-            if (p < 0)
-                break;
-            printf(" %s (%d)", node->partners.names[p], node->partner_jobs[p]);
-            below = node->partner_jobs[p];
-        }
+        for (size_t i = 0; i < node->partners.n && i < PARTNERS_SHOWN; i++)
+            printf(" %s (%d)", node->partners.names[i], node->partner_jobs[i]);
         printf("%s\n", node->partners.n > PARTNERS_SHOWN ? " ..." : "");
     }
     if (node->ok_since) {
