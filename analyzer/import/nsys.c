@@ -1,26 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Nsight Systems: SQLite exports, schema 3.  Each pair of process and GPU in a
- * file is a rank; ranks are numbered over the files in the order given, in a
- * file by GPU and process, unless a file of one rank says "rank-N" in its name.
- */
+/* Nsight Systems: the tables of one rank (SQLite exports, schema 3) to its trace. */
 #include <config.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "analyzer/import/nsys.h"
 #include "analyzer/summary/summary.h"
 
-#define RANKS_MAX 65536
 #define TIME_MAX (INT64_C(1) << 61)
 #define DURATION_MAX (INT64_C(1) << 53)
-
-struct rank_list {
-    struct nsys_rank *ranks;
-    size_t n, size;
-};
 
 /* Shared by the readers of one rank's tables. */
 struct reader {
@@ -29,11 +18,6 @@ struct reader {
     struct import_trace *t;
     int first_of_process; /* takes host calls that belong to no GPU */
 };
-
-static const char *or_zero(const struct nsys_db *n, const char *table, const char *column)
-{
-    return nsys_has(n, table, column) ? column : "0";
-}
 
 static int good_times(struct import_trace *t, int64_t start, int64_t end)
 {
@@ -100,10 +84,10 @@ static int read_kernels(struct reader *r, argus_error_t *err)
         r->db, err,
         "SELECT k.start, k.end, %s, k.streamId, n.value, %s, %s, %s, %s, %s, %s FROM %s k LEFT "
         "JOIN StringIds n ON n.id = k.%s WHERE %s = ?1 AND k.deviceId = ?2",
-        or_zero(r->db, table, "correlationId"), or_zero(r->db, table, "gridX"),
-        or_zero(r->db, table, "gridY"), or_zero(r->db, table, "gridZ"),
-        or_zero(r->db, table, "blockX"), or_zero(r->db, table, "blockY"),
-        or_zero(r->db, table, "blockZ"), table, name, or_zero(r->db, table, "globalPid"));
+        nsys_or_zero(r->db, table, "correlationId"), nsys_or_zero(r->db, table, "gridX"),
+        nsys_or_zero(r->db, table, "gridY"), nsys_or_zero(r->db, table, "gridZ"),
+        nsys_or_zero(r->db, table, "blockX"), nsys_or_zero(r->db, table, "blockY"),
+        nsys_or_zero(r->db, table, "blockZ"), table, name, nsys_or_zero(r->db, table, "globalPid"));
     int rc;
 
     if (!s)
@@ -140,9 +124,10 @@ static int read_copies(struct reader *r, const char *table, const char *kind_col
     s = nsys_prepare(r->db, err,
                      "SELECT start, end, %s, streamId, %s, %s FROM %s WHERE %s = ?1 AND "
                      "deviceId = ?2",
-                     or_zero(r->db, table, "correlationId"), or_zero(r->db, table, "bytes"),
-                     kind_column ? or_zero(r->db, table, kind_column) : "-1", table,
-                     or_zero(r->db, table, "globalPid"));
+                     nsys_or_zero(r->db, table, "correlationId"),
+                     nsys_or_zero(r->db, table, "bytes"),
+                     kind_column ? nsys_or_zero(r->db, table, kind_column) : "-1", table,
+                     nsys_or_zero(r->db, table, "globalPid"));
     if (!s)
         return -1;
     sqlite3_bind_int64(s, 1, r->rank->process);
@@ -200,7 +185,7 @@ static int read_host_calls(struct reader *r, argus_error_t *err)
     s = nsys_prepare(r->db, err,
                      "SELECT c.start, c.end, %s, n.value FROM %s c JOIN StringIds n ON n.id = "
                      "c.nameId WHERE c.globalTid BETWEEN ?1 AND ?1 + 16777215",
-                     or_zero(r->db, table, "correlationId"), table);
+                     nsys_or_zero(r->db, table, "correlationId"), table);
     if (!s)
         return -1;
     gpu.events = malloc((gpu.n_events + 1) * sizeof(*gpu.events));
@@ -342,7 +327,7 @@ static void read_node(struct reader *r)
     sqlite3_finalize(s);
 }
 
-static int read_rank(struct reader *r, int world, argus_error_t *err)
+static int read_all(struct reader *r, int world, argus_error_t *err)
 {
     if (import_trace_init(r->t, r->db->path, "nsys", err) != 0)
         return -1;
@@ -362,170 +347,10 @@ static int read_rank(struct reader *r, int world, argus_error_t *err)
     return import_trace_sort(r->t) == 0 ? 0 : full(r, err);
 }
 
-static int list_ranks(struct nsys_db *n, size_t file, struct rank_list *list, argus_error_t *err)
+int nsys_read_rank(struct nsys_db *n, const struct nsys_rank *rank, int world, int first_of_process,
+                   struct import_trace *t, argus_error_t *err)
 {
-    const char *process = or_zero(n, "CUPTI_ACTIVITY_KIND_KERNEL", "globalPid");
-    sqlite3_stmt *s = nsys_prepare(n, err,
-                                   "SELECT %s, deviceId FROM CUPTI_ACTIVITY_KIND_KERNEL GROUP BY "
-                                   "1, 2 ORDER BY 2, 1",
-                                   process);
-    size_t before = list->n;
-    int rc;
+    struct reader r = {.db = n, .rank = rank, .t = t, .first_of_process = first_of_process};
 
-    if (!s)
-        return -1;
-    while ((rc = nsys_step(n, s, err)) > 0) {
-        if (list->n == list->size) {
-            size_t more = list->size ? list->size * 2 : 16;
-            struct nsys_rank *p =
-                more <= RANKS_MAX ? realloc(list->ranks, more * sizeof(*p)) : NULL;
-
-            if (!p) {
-                rc = argus_error(err, "%s: more than %zu ranks", n->path, list->n);
-                break;
-            }
-            list->ranks = p;
-            list->size = more;
-        }
-        list->ranks[list->n] =
-            (struct nsys_rank){.file = file,
-                               .process = sqlite3_column_int64(s, 0) & NSYS_PROCESS_MASK,
-                               .device = sqlite3_column_int64(s, 1),
-                               .rank = (int)list->n};
-        list->n++;
-    }
-    sqlite3_finalize(s);
-    if (rc == 0 && list->n == before)
-        rc = argus_error(err, "%s: no GPU kernels in the export", n->path);
-    return rc;
-}
-
-static int first_of_process(const struct rank_list *list, size_t i)
-{
-    for (size_t j = 0; j < i; j++) {
-        if (list->ranks[j].file == list->ranks[i].file &&
-            list->ranks[j].process == list->ranks[i].process)
-            return 0;
-    }
-    return 1;
-}
-
-/* Pass 0 writes what can be matched by itself, pass 1 the rest. */
-static int one_rank(struct nsys_db *n, const struct rank_list *list, size_t i, int pass, int world,
-                    const struct import_output *out, struct import_state *state,
-                    struct import_report *report, argus_error_t *err)
-{
-    struct import_trace t = {0};
-    struct reader r = {
-        .db = n, .rank = &list->ranks[i], .t = &t, .first_of_process = first_of_process(list, i)};
-    int rc = read_rank(&r, (int)list->n, err);
-
-    if (rc == 0 && pass == 0)
-        *state = (struct import_state){.rank = t.rank,
-                                       .world = t.world,
-                                       .first_step = import_first_step(&t),
-                                       .unmatched = t.unmatched,
-                                       .unmatched_sum = t.unmatched_sum};
-    if (rc == 0 && (pass == 1 || !t.unmatched || list->n == 1))
-        rc = import_state_write(&t, out, world, state, report, err);
-    import_trace_free(&t);
-    return rc;
-}
-
-static int one_pass(const char *const *files, size_t n, const struct rank_list *list, int pass,
-                    const struct import_output *out, import_progress *progress, void *arg,
-                    struct import_state *states, struct import_report *report, argus_error_t *err)
-{
-    int world = pass == 1 && import_states_agree(states, list->n);
-
-    for (size_t f = 0; f < n; f++) {
-        struct nsys_db db = {0};
-        int rc = 0;
-
-        for (size_t i = 0; i < list->n && rc == 0; i++) {
-            if (list->ranks[i].file != f || states[i].written)
-                continue;
-            if (!db.db)
-                rc = nsys_open(&db, files[f], err);
-            if (rc == 0)
-                rc = one_rank(&db, list, i, pass, world, out, &states[i], report, err);
-            if (progress)
-                progress(arg, ((double)i + 1) / (double)list->n);
-        }
-        nsys_close(&db);
-        if (rc != 0)
-            return -1;
-    }
-    return 0;
-}
-
-static int list_all(const char *const *files, size_t n, struct rank_list *list, argus_error_t *err)
-{
-    for (size_t f = 0; f < n; f++) {
-        struct nsys_db db;
-        int rc = nsys_open(&db, files[f], err);
-
-        if (rc == 0)
-            rc = list_ranks(&db, f, list, err);
-        nsys_close(&db);
-        if (rc != 0)
-            return -1;
-    }
-    return 0;
-}
-
-/* Files of one rank each that all say whose they are. */
-static void ranks_by_name(const char *const *files, size_t n, struct rank_list *list)
-{
-    if (list->n != n)
-        return;
-    for (size_t f = 0; f < n; f++) {
-        int rank = import_rank_of_name(files[f]);
-
-        if (rank < 0 || list->ranks[f].file != f)
-            return;
-        for (size_t g = 0; g < f; g++) {
-            if (import_rank_of_name(files[g]) == rank)
-                return;
-        }
-    }
-    for (size_t f = 0; f < n; f++)
-        list->ranks[f].rank = import_rank_of_name(files[f]);
-}
-
-int import_nsys(const char *const *files, size_t n, const struct import_output *out,
-                import_progress *progress, void *arg, struct import_report *report,
-                argus_error_t *err)
-{
-    struct import_job job = {.source = "nsys", .files = files, .n_files = n};
-    struct import_state *states = NULL;
-    struct rank_list list = {0};
-    int rc = -1;
-
-    memset(report, 0, sizeof(*report));
-    report->files = n;
-    if (list_all(files, n, &list, err) != 0)
-        goto out;
-    ranks_by_name(files, n, &list);
-    states = calloc(list.n + 1, sizeof(*states));
-    if (!states) {
-        argus_error(err, "out of memory");
-        goto out;
-    }
-    if (import_prepare(out, err) != 0)
-        goto out;
-    rc = one_pass(files, n, &list, 0, out, progress, arg, states, report, err);
-    if (rc == 0)
-        import_states_note(states, list.n, report);
-    if (rc == 0)
-        rc = one_pass(files, n, &list, 1, out, NULL, NULL, states, report, err);
-    job.ranks = job.world = (int)list.n;
-    if (rc == 0)
-        rc = import_job_write(out, &job, err);
-    if (rc != 0)
-        import_states_undo(states, list.n, out);
-out:
-    free(list.ranks);
-    free(states);
-    return rc;
+    return read_all(&r, world, err);
 }

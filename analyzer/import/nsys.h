@@ -19,6 +19,8 @@ int nsys_open(struct nsys_db *n, const char *path, argus_error_t *err);
 void nsys_close(struct nsys_db *n);
 /* Is `table` an ordinary table with `column` (NULL: any)? */
 int nsys_has(const struct nsys_db *n, const char *table, const char *column);
+/* `column`, or "0" where the table lacks it. */
+const char *nsys_or_zero(const struct nsys_db *n, const char *table, const char *column);
 /* A prepared statement; NULL with a text on error. */
 sqlite3_stmt *nsys_prepare(const struct nsys_db *n, argus_error_t *err, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -34,6 +36,10 @@ struct nsys_rank {
     int64_t device;
     int rank;
 };
+
+/* All tables of one rank, sorted.  `first_of_process`: it takes the host calls that belong to no GPU. */
+int nsys_read_rank(struct nsys_db *n, const struct nsys_rank *rank, int world, int first_of_process,
+                   struct import_trace *t, argus_error_t *err);
 
 /* Adds communicator, message and peer to the NCCL kernels of a trace, where
  * NCCL's NVTX ranges carry their payload. */

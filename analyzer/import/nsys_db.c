@@ -199,6 +199,11 @@ int nsys_has(const struct nsys_db *n, const char *table, const char *column)
     return found;
 }
 
+const char *nsys_or_zero(const struct nsys_db *n, const char *table, const char *column)
+{
+    return nsys_has(n, table, column) ? column : "0";
+}
+
 sqlite3_stmt *nsys_prepare(const struct nsys_db *n, argus_error_t *err, const char *format, ...)
 {
     sqlite3_stmt *s = NULL;

@@ -35,8 +35,8 @@ struct tl_member {
 struct tl_table {
     const char *name;
     uint32_t row_bytes;
-    uint32_t live_rows;  /* of a chunk while the file is written: small, since it may be rewritten */
-    uint32_t chunk_rows; /* of a chunk in a sealed file */
+    uint32_t live_rows; /* of a chunk while the file is written: small, since it may be rewritten */
+    uint32_t chunk_rows;             /* of a chunk in a sealed file */
     const struct tl_member *members; /* NULL: rows are plain bytes */
     uint32_t n_members;
 };

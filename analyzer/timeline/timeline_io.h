@@ -43,7 +43,8 @@ argus_timeline_bytes(const argus_timeline_writer_t *w); /* size on disk at the l
 uint64_t argus_timeline_durable(const argus_timeline_writer_t *w, enum argus_dataset dataset);
 /* Called for every row that is appended, in order, and for every new string (ARGUS_DS_STRINGS, its bytes): what a
  * caller has to keep until it is durable.  NULL: no more. */
-typedef void (*argus_timeline_tap_f)(void *arg, enum argus_dataset dataset, const void *rows, size_t n);
+typedef void (*argus_timeline_tap_f)(void *arg, enum argus_dataset dataset, const void *rows,
+                                     size_t n);
 void argus_timeline_set_tap(argus_timeline_writer_t *w, argus_timeline_tap_f tap, void *arg);
 /* Final attributes, plain (non-SWMR) complete file, rename.  `end` as in timeline.h.  Frees `w` in every case. */
 int argus_timeline_seal(argus_timeline_writer_t *w, const char *end, argus_error_t *err);
