@@ -357,9 +357,8 @@ static int abstain(struct argus_verdict *v, const char *missing, double confiden
 }
 
 /* Too little to compare: what there is stands as evidence and findings, without a verdict. */
-static int no_comparison(struct bench *b, struct argus_verdict *v)
+static int no_comparison(const struct argus_model *m, struct argus_verdict *v)
 {
-    const struct argus_model *m = b->m;
     const char *missing = m->n_steps == 0 ? "steps" : "comparable steps";
 
     if (argus_verdict_add_note(v, "%d comparable steps, %d needed", m->n_used, m->keys.min_steps))
@@ -411,11 +410,7 @@ static int decide(struct bench *b, struct argus_verdict *v, double hours)
     for (size_t i = 0; i < b->n; i++)
         if (!is_symptom(&b->faults[i], first) && add_lines(b->faults[i].e, v))
             return -1;
-    if (b->m->n_used < b->m->keys.min_steps) {
-        if (no_comparison(b, v))
-            return -1;
-        first = NULL;
-    } else if (first && first->confidence < MIN_CONFIDENCE) {
+    if (first && first->confidence < MIN_CONFIDENCE) {
         if (abstain(v, b->missing ? b->missing : "agreement of the signals", first->confidence))
             return -1;
         first = NULL;
@@ -448,10 +443,26 @@ struct argus_verdict *argus_arbiter_decide(const struct argus_model *m,
     return v;
 }
 
-struct argus_verdict *argus_diagnose(const struct argus_model *m, argus_error_t *err)
+/* Without steps to compare nothing is detected: a few steps prove nothing about anybody. */
+static struct argus_verdict *short_verdict(struct argus_model *m, argus_error_t *err)
+{
+    struct argus_verdict *v = argus_verdict_create();
+
+    if (!v || fill_job(m, gpu_hours(m), v) || no_comparison(m, v) || argus_short_recording(m, v)) {
+        argus_error(err, "%s: no memory", m->dir);
+        argus_verdict_destroy(v);
+        return NULL;
+    }
+    return v;
+}
+
+struct argus_verdict *argus_diagnose(struct argus_model *m, argus_error_t *err)
 {
     struct argus_evidence_list list;
     struct argus_verdict *v = NULL;
+
+    if (m->n_used < m->keys.min_steps)
+        return short_verdict(m, err);
 
     if (!argus_detect_all(m, &list, err))
         v = argus_arbiter_decide(m, &list, err);

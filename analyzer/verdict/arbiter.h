@@ -19,12 +19,14 @@ struct argus_verdict *argus_arbiter_decide(const struct argus_model *m,
                                            const struct argus_evidence_list *evidence,
                                            argus_error_t *err);
 /* All of it: detectors, prices, verdict. */
-struct argus_verdict *argus_diagnose(const struct argus_model *m, argus_error_t *err);
+struct argus_verdict *argus_diagnose(struct argus_model *m, argus_error_t *err);
 
+/* short.c: what a recording too short for a verdict shows; notes may be added to the model. */
+int argus_short_recording(struct argus_model *m, struct argus_verdict *v);
 /* explain.c: who waits where, and what the culprits look like to others. */
 int argus_explain(const struct argus_model *m, const struct argus_evidence *e,
                   struct argus_verdict *v);
-/* advice.c: ready commands. */
+/* Ready commands and advice. */
 int argus_advise(const struct argus_model *m, const struct argus_evidence *e,
                  struct argus_verdict *v);
 
