@@ -39,8 +39,9 @@ static void work(struct html *h)
         return;
     html_section(h, "collectives", "Transfers against sibling groups",
                  "The time from the last arrival to the end: waiting for late ranks is not in it. "
-                 "Siblings move the same bytes in groups of the same shape; a group without a "
-                 "sibling is held against its own best time. The slowest come first.");
+                 "Siblings move the same bytes in groups of the same shape, and the fast ones are "
+                 "the measure; a group without a sibling is held against its own best time. The "
+                 "slowest come first.");
     html_heat(h, view, 1, fmax(view->high, LEAST_HIGH), "Transfer time of collectives by steps");
     work_table(h, view);
     html_section_end(h);
@@ -234,8 +235,8 @@ static void pairs(struct html *h, const double *ratio)
     if (!any)
         goto out;
     html_section(h, "pairs", "Pairs of nodes",
-                 "What the collectives leave possible: a pair can be no slower than the fastest "
-                 "collective that crosses it. A dark row with its column is a node, a lone dark "
+                 "What the large collectives leave possible: a pair can be no slower than the "
+                 "fastest one that crosses it. A dark row with its column is a node, a lone dark "
                  "cell a path between two.");
     draw_matrix(h, &x, high);
     matrix_table(h, &x);
@@ -247,6 +248,26 @@ out:
     free(least);
 }
 
+/* A short message takes its latency whatever the link carries: of each group only the large ones tell. */
+static int keep_large(const struct argus_model *m, double *ratio)
+{
+    uint64_t *largest = calloc(m->n_groups + 1, sizeof(*largest));
+
+    if (!largest)
+        return -1;
+    for (size_t c = 0; c < m->n_comm_classes; c++) {
+        const struct argus_comm_class *cc = &m->comm_classes[c];
+
+        if (!isnan(ratio[c]) && cc->bytes > largest[cc->group])
+            largest[cc->group] = cc->bytes;
+    }
+    for (size_t c = 0; c < m->n_comm_classes; c++)
+        if (!isnan(ratio[c]) && m->comm_classes[c].bytes < largest[m->comm_classes[c].group] / 4)
+            ratio[c] = NAN;
+    free(largest);
+    return 0;
+}
+
 void html_collectives(struct html *h)
 {
     double *ratio;
@@ -255,7 +276,7 @@ void html_collectives(struct html *h)
     if (h->m->n_nodes < 2 || h->m->n_comm_classes == 0)
         return;
     ratio = argus_view_work_ratios(h->m);
-    if (ratio)
+    if (ratio && keep_large(h->m, ratio) == 0)
         pairs(h, ratio);
     free(ratio);
 }

@@ -262,7 +262,7 @@ void html_kernels(struct html *h)
 
     while (culprit < m->n_ranks && !argus_view_is_culprit(m, h->v, culprit))
         culprit++;
-    if (culprit == m->n_ranks)
+    if (culprit == m->n_ranks || h->v->kind == ARGUS_VERDICT_SLOW_LINK)
         return;
     n_peers = choose_peers(m, h->v, culprit, chosen);
     own.list = argus_kernel_modes_load(m, culprit, h->v->onset_step, &own.n);

@@ -86,18 +86,22 @@ static struct argus_kernel_modes *from_timeline(const char *path, int first_step
     struct argus_class_row *classes = NULL;
     struct argus_cluster_row *rows = NULL;
     size_t n_classes = 0, n_rows = 0;
-    int every = windows > ARGUS_KERNEL_MODES / 2 ? 2 * windows / ARGUS_KERNEL_MODES : 1;
+    int every = windows > ARGUS_KERNEL_MODES / 2 ? 2 * windows / ARGUS_KERNEL_MODES : 1, within = 0;
 
     if (!t)
         return NULL;
     classes = argus_timeline_read_all(t, ARGUS_DS_CLASSES, ROWS_MAX, &n_classes, NULL);
     rows = argus_timeline_read_all(t, ARGUS_DS_CLUSTERS, ROWS_MAX, &n_rows, NULL);
     list = n_classes ? calloc(n_classes, sizeof(*list)) : NULL;
+    /* A window across the onset holds both sides; it counts only where no later one is. */
+    for (size_t i = 0; rows && i < n_rows; i++)
+        within |= rows[i].first_step >= first_step;
     for (size_t i = 0; list && rows && i < n_rows; i++) {
         const struct argus_cluster_row *row = &rows[i];
         const struct argus_class_row *c;
 
-        if (row->class_id >= n_classes || row->last_step < first_step || row->p50 <= 0)
+        if (row->class_id >= n_classes || row->p50 <= 0 ||
+            (within ? row->first_step : row->last_step) < first_step)
             continue;
         c = &classes[row->class_id];
         if (c->kind != ARGUS_CLASS_COMPUTE || (c->flags & ARGUS_CLASS_POOLED))

@@ -73,6 +73,9 @@ static void row_label(struct argus_page *p, const struct argus_view_row *row,
 
     if (row->n_ranks > 1 && kind != ARGUS_VIEW_WORK)
         snprintf(count, sizeof(count), " (%zu)", row->n_ranks);
+    /* Where there is room for one of them only, the label matters more than how many it stands for. */
+    if (strlen(row->label) + strlen(count) > LABEL - 1)
+        count[0] = '\0';
     argus_page_put(p, row->culprit ? "> " : "  ");
     if (row->culprit)
         argus_page_ink(p, ARGUS_INK_BOLD);

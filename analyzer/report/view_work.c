@@ -44,8 +44,8 @@ static int siblings(const struct argus_model *m, const struct argus_comm_class *
            g->nodes == h->nodes;
 }
 
-/* What a transfer should take: the median of the siblings' typical times; without siblings, the shortest column of its
- * own. */
+/* What a transfer should take: the lower quartile of the siblings' typical times, so that up to half of a few siblings
+ * may be slow; without siblings, the shortest column of its own. */
 static double expected_work(const struct argus_model *m, size_t c, const double *typical,
                             const float *cells, int columns, double *scratch)
 {
@@ -55,10 +55,8 @@ static double expected_work(const struct argus_model *m, size_t c, const double 
     for (size_t k = 0; k < m->n_comm_classes; k++)
         if (!isnan(typical[k]) && siblings(m, &m->comm_classes[c], &m->comm_classes[k]))
             scratch[n++] = typical[k];
-    if (n >= 2) {
-        /* Of two the faster: a median of two would lie between right and wrong. */
-        return n == 2 ? fmin(scratch[0], scratch[1]) : argus_median_inplace(scratch, n);
-    }
+    if (n >= 2)
+        return argus_quantile_inplace(scratch, n, n <= 4 ? 0 : 0.25);
     for (int i = 0; i < columns; i++)
         best = fmin(best, cells[c * (size_t)columns + (size_t)i]);
     return best;

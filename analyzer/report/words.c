@@ -82,10 +82,21 @@ void argus_words_culprits(const struct argus_culprit *list, size_t n, char *out,
         put(out, size, " and %zu more", n - NAMED);
 }
 
+static const char *scope_words(const char *scope)
+{
+    static const char *const words[][2] = {{"gpu", "GPU link"},        {"pcie", "PCIe link"},
+                                           {"nic", "network adapter"}, {"node", "links"},
+                                           {"pair", "path"},           {"fabric", "fabric"}};
+
+    for (size_t i = 0; scope && i < sizeof(words) / sizeof(words[0]); i++)
+        if (!strcmp(words[i][0], scope))
+            return words[i][1];
+    return scope ? scope : "a link";
+}
+
 static void put_link(const struct argus_link *l, char *out, size_t size)
 {
-    put(out, size, "%s", out[0] ? "; " : "");
-    put(out, size, "%s link", l->scope ? l->scope : "a");
+    put(out, size, "%s%s", out[0] ? "; " : "", scope_words(l->scope));
     if (l->node)
         put(out, size, " of %s", l->node);
     if (l->rank != ARGUS_UNKNOWN)
@@ -98,15 +109,27 @@ static void put_link(const struct argus_link *l, char *out, size_t size)
         put(out, size, "%s%s", i ? ", " : ", one of ", l->candidates[i]);
     if (l->n_candidates > NAMED)
         put(out, size, " and %zu more", l->n_candidates - NAMED);
+    if (isfinite(l->factor))
+        put(out, size, ": transfers take %.2fx as long", l->factor);
     if (l->communicator)
         put(out, size, ", seen in %s", l->communicator);
-    if (isfinite(l->factor))
-        put(out, size, ", transfers take %.2fx", l->factor);
+}
+
+/* Does the link say all that the culprits say: one node as a whole? */
+static int link_says_it(const struct argus_verdict *v)
+{
+    for (size_t i = 0; i < v->n_culprits; i++)
+        if (v->culprits[i].rank != ARGUS_UNKNOWN || !v->culprits[i].node || !v->link ||
+            !v->link->node || strcmp(v->culprits[i].node, v->link->node))
+            return 0;
+    return 1;
 }
 
 void argus_words_who(const struct argus_verdict *v, char *out, size_t size)
 {
-    argus_words_culprits(v->culprits, v->n_culprits, out, size);
+    out[0] = '\0';
+    if (!link_says_it(v))
+        argus_words_culprits(v->culprits, v->n_culprits, out, size);
     if (v->stage != ARGUS_UNKNOWN)
         put(out, size, "%spipeline stage %d", out[0] ? "; " : "", v->stage);
     if (v->link)
@@ -119,7 +142,7 @@ void argus_words_since(const struct argus_verdict *v, char *out, size_t size)
 {
     out[0] = '\0';
     if (v->onset_step == ARGUS_UNKNOWN)
-        put(out, size, "not known");
+        put(out, size, "no onset seen: from the beginning");
     else if (v->onset_step == 0)
         put(out, size, "the first step");
     else
