@@ -77,9 +77,10 @@ static void say(struct recorder *r, const char *format, ...)
         f = fopen(path, "ae");
     }
     strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S", gmtime_r(&now, &tm));
-    fprintf(f ? f : stderr, "%s %s\n", when, text);
-    if (f)
-        fclose(f);
+    if (f && (fprintf(f, "%s %s\n", when, text) < 0) | (fclose(f) != 0))
+        f = NULL; /* its disk is full, too */
+    if (!f)
+        fprintf(stderr, "%s %s\n", when, text);
 }
 
 /* ---- start -------------------------------------------------------------- */

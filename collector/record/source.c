@@ -279,6 +279,15 @@ static void fold_standdowns(argus_source_t *s)
     json_decref(lines);
 }
 
+/* The compact copy that there was no room for; the open file stays. */
+static void remove_half(const argus_source_t *s)
+{
+    char path[sizeof(s->path) + 8];
+
+    snprintf(path, sizeof(path), "%s.tmp", s->path);
+    unlink(path);
+}
+
 int argus_source_seal(argus_source_t *s, int drained, argus_error_t *err)
 {
     struct argus_ring_header h;
@@ -293,6 +302,8 @@ int argus_source_seal(argus_source_t *s, int drained, argus_error_t *err)
         s->stream = NULL;
         if (rc < 0 && !s->failure.text[0])
             s->failure = *err;
+        if (rc < 0)
+            remove_half(s);
     }
     s->sealed = 1;
     argus_ring_close(&s->ring);

@@ -1,0 +1,157 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+
+test_description='Storage that is full, slow, gone, read-only or without locks
+
+Whatever becomes of the timeline, the ranks never wait and what is lost is
+counted.  The rings are written by ringgen (generated records).'
+
+. /usr/share/sharness/sharness.sh
+
+record=$ARGUS_BUILDDIR/argus-record
+ringgen=$ARGUS_BUILDDIR/collector/record/ringgen
+totals=$ARGUS_BUILDDIR/collector/record/timeline_totals
+
+field() {
+    sed -n "s/.*\b$1=\([^ ]*\).*/\1/p" | head -n 1
+}
+
+node_field() {
+    sed -n "s/.*\"$1\": *\([0-9]*\).*/\1/p" "$2" | head -n 1
+}
+
+# new_spool DIR [KEY=VALUE...]
+new_spool() {
+    dir=$1 && shift &&
+    rm -rf spool && mkdir spool &&
+    printf 'version=1\njob=7\nstep=0\nnode=here\nnodeid=0\nnnodes=1\nntasks=1\ndir=%s\n' \
+        "$dir" >spool/step.conf &&
+    for key; do echo "$key" >>spool/step.conf; done
+}
+
+# A run of a second or so; the recorder is told to end and must in time.
+one_run() {
+    { "$record" spool 2>errors & } && pid=$! &&
+    timeout 60 "$ringgen" "$PWD/spool" 3 dense 400 "${STEPS:-100}" 4 >fed &&
+    sleep 0.2 &&
+    kill $pid && wait $pid
+}
+
+if test "$(id -u)" = 0 && mkdir tiny && mount -t tmpfs -o size=100k tmpfs tiny 2>/dev/null; then
+    test_set_prereq TMPFS
+fi
+
+test_expect_success TMPFS 'full disk: the rings are emptied, the loss is counted, the log says why' '
+    new_spool "$PWD/tiny/dir" mode=full &&
+    STEPS=200 one_run &&
+    test -z "$(ls spool | grep ring)" &&
+    { grep -i "no space" errors || grep -i -e "cannot write" -e "cannot flush" -e "no space" \
+        tiny/dir/step-0/record-here.log; }
+'
+
+test_expect_success TMPFS 'full disk: what reached the file before can be read' '
+    file=$(ls tiny/dir/step-0/rank-00003.h5* | head -n 1) &&
+    "$totals" "$file" >got &&
+    test "$(field gpu <got)" -le "$(field gpu <fed)"
+'
+
+test_expect_success TMPFS 'room for a summary: the same disk holds it whole' '
+    rm -rf tiny/dir &&
+    new_spool "$PWD/tiny/dir" keep_mb=0 &&
+    one_run &&
+    "$totals" tiny/dir/step-0/rank-00003.h5 >got &&
+    test "$(field ns <fed)" = "$(field ns <got)"
+'
+
+test_expect_success 'a directory that cannot be made: the rings are emptied all the same' '
+    echo file >plain &&
+    new_spool "$PWD/plain/dir" &&
+    one_run &&
+    test -z "$(ls spool | grep ring)" &&
+    grep "plain.*cannot make" errors
+'
+
+slow=$ARGUS_BUILDDIR/.libs/libslowdisk.so
+
+test -f "$slow" && test_set_prereq SLOWDISK
+
+test_expect_success SLOWDISK 'slow storage: the rank does not notice, nothing is lost' '
+    new_spool "$PWD/slow" &&
+    { SLOWDISK_MS=150 SLOWDISK_PATH=/slow/ LD_PRELOAD=$slow "$record" spool & } && pid=$! &&
+    begin=$(date +%s%N) &&
+    "$ringgen" "$PWD/spool" 3 dense 400 100 4 >fed &&
+    took=$((($(date +%s%N) - begin) / 1000000)) &&
+    kill $pid && wait $pid &&
+    "$totals" slow/step-0/rank-00003.h5 >got &&
+    test "$(field ns <fed)" = "$(field ns <got)" &&
+    test "$(field dropped <got)" = 0 &&
+    test $took -lt 3000
+'
+
+test_expect_success SLOWDISK 'storage that hangs: the rank finishes, the loss is counted in the ring' '
+    new_spool "$PWD/hang" &&
+    { SLOWDISK_MS=600000 SLOWDISK_PATH=/hang/ LD_PRELOAD=$slow "$record" spool & } && pid=$! &&
+    sleep 0.3 &&
+    timeout 20 "$ringgen" "$PWD/spool" 3 storm 4000 200 1 4096 drop >fed &&
+    kill -9 $pid && { wait $pid; true; } &&
+    test "$(field dropped <fed)" -gt 0 &&
+    timeout 60 "$record" --drain spool &&
+    "$totals" hang/step-0/rank-00003.h5 >got &&
+    test "$(field ns <fed)" = "$(field ns <got)" &&
+    test "$(field dropped <got)" -ge "$(field dropped <fed)"
+'
+
+nolock=$ARGUS_BUILDDIR/.libs/libnolock.so
+
+test -f "$nolock" && test_set_prereq NOLOCK
+
+test_expect_success NOLOCK 'a file system without flock' '
+    new_spool "$PWD/nolock" &&
+    { LD_PRELOAD=$nolock "$record" spool 2>errors & } && pid=$! &&
+    "$ringgen" "$PWD/spool" 3 dense 400 50 4 >fed &&
+    sleep 0.2 && kill $pid && wait $pid &&
+    "$totals" nolock/step-0/rank-00003.h5 >got &&
+    test "$(field ns <fed)" = "$(field ns <got)"
+'
+
+test_expect_success 'a foreign file in the spool is named once and left' '
+    new_spool "$PWD/foreign" &&
+    echo "no ring" >spool/9-1.ring &&
+    one_run &&
+    test -f spool/9-1.ring &&
+    test "$(grep -c "9-1.ring" foreign/step-0/record-here.log)" = 1 &&
+    "$totals" foreign/step-0/rank-00003.h5 >got &&
+    test "$(field ns <fed)" = "$(field ns <got)"
+'
+
+test_expect_success 'two processes of one rank: the busier keeps the name' '
+    new_spool "$PWD/two" &&
+    { "$record" spool & } && pid=$! &&
+    "$ringgen" "$PWD/spool" 3 storm 50 3 1 >small && sleep 0.3 &&
+    "$ringgen" "$PWD/spool" 3 dense 400 50 2 >fed &&
+    sleep 0.3 && kill $pid && wait $pid &&
+    "$totals" two/step-0/rank-00003.h5 >got &&
+    test "$(field ns <fed)" = "$(field ns <got)" &&
+    "$totals" two/step-0/rank-00003.[0-9]*.h5 >other &&
+    test "$(field ns <small)" = "$(field ns <other)" &&
+    grep "\"file\": \"rank-00003\.[0-9]*\.h5\"" two/step-0/node-here.json
+'
+
+test_expect_success 'a second recorder on one spool steps back' '
+    new_spool "$PWD/lock" &&
+    { "$record" spool & } && pid=$! &&
+    sleep 0.3 &&
+    test_must_fail "$record" spool 2>errors &&
+    grep "another recorder" errors &&
+    kill $pid && wait $pid
+'
+
+test_expect_success 'the recorder ends with its parent' '
+    new_spool "$PWD/parent" &&
+    sh -c "\"$record\" spool & echo \$! >pid; sleep 0.3" &&
+    sleep 1 &&
+    "$record" --drain spool
+'
+
+test_have_prereq TMPFS && umount tiny
+test_done
