@@ -257,6 +257,9 @@ int argus_cut_finish(argus_summary_t *s, argus_error_t *err)
     } else {
         flags = ARGUS_STEP_PARTIAL;
     }
+    /* the loss of the last step, a barrier before the exit: no part of another step */
+    if ((flags & ARGUS_STEP_PARTIAL) && end - s->boundary < s->last_duration / 10)
+        end = s->boundary;
     if (end <= s->boundary)
         return argus_step_outside(s, s->pending.n, err);
     if (argus_step_close(s, end + (end == s->newest), flags, err) < 0)

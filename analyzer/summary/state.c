@@ -14,7 +14,7 @@
     x(s->pooled) x(s->pooled_classes) x(s->next_try) x(s->newest) x(s->marks) x(s->mark_written)   \
         x(s->n_marks) x(s->lock) x(s->relearnt) x(s->boundary) x(s->breakdown.busy_until)          \
             x(s->n_steps) x(s->window_first) x(s->agreed_offset) x(s->durations) x(s->n_durations) \
-                x(s->budget) x(s->late) x(s->events)
+                x(s->last_duration) x(s->budget) x(s->late) x(s->events)
 
 static void put_events(struct argus_blob *b, const struct event_list *l)
 {

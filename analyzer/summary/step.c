@@ -199,6 +199,7 @@ int argus_step_close(argus_summary_t *s, int64_t end, uint32_t flags, argus_erro
     argus_breakdown_trim(&s->breakdown);
     median = median_duration(s);
     judge(s, &row, median);
+    s->last_duration = end - s->boundary;
     s->boundary = end;
     s->n_steps++;
     if (argus_summary_stacks(s, &row, err) < 0 ||

@@ -105,6 +105,7 @@ struct argus_summary {
     int64_t agreed_offset; /* step + this = the same on ranks that attached late */
     int64_t durations[ARGUS_MEDIAN_STEPS];
     size_t n_durations;
+    int64_t last_duration;
     struct flight_step flight[ARGUS_FLIGHT_MAX]; /* oldest first */
     size_t n_flight;
     struct budget budget;

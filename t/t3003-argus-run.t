@@ -1,0 +1,116 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+
+test_description='argus run: the chain without Slurm, on the stand-in GPU
+
+Simulated: no real GPU is involved.'
+
+. /usr/share/sharness/sharness.sh
+
+argus=$ARGUS_BUILDDIR/argus
+simtrain=$ARGUS_BUILDDIR/contrib/simgpu/simtrain
+totals=$ARGUS_BUILDDIR/collector/record/timeline_totals
+ARGUS_LIBEXECDIR=$ARGUS_BUILDDIR
+ARGUS_LIBDIR=$ARGUS_BUILDDIR/.libs
+export ARGUS_LIBEXECDIR ARGUS_LIBDIR
+unset CUDA_INJECTION64_PATH NCCL_PROFILER_PLUGIN NVTX_INJECTION64_PATH RANK WORLD_SIZE
+
+field() {
+    sed -n "s/.*\b$1=\([^ ]*\).*/\1/p" | head -n 1
+}
+
+test_expect_success 'usage and bad options' '
+    "$argus" run --help | grep -q ranks-per-node &&
+    test_expect_code 2 "$argus" run &&
+    test_expect_code 2 "$argus" run -n 0 -- true &&
+    test_expect_code 2 "$argus" run -n x -- true &&
+    test_expect_code 2 "$argus" run -o dir=/tmp -- true &&
+    test_expect_code 1 "$argus" run -d bad -o window=none -- true 2>err &&
+    grep window err
+'
+
+test_expect_success 'the exit status is the command'\''s' '
+    test_expect_code 7 "$argus" run -n 2 -d status --no-report -- sh -c "exit 7" &&
+    test_expect_code 143 "$argus" run -d signal --no-report -- sh -c "kill -TERM \$\$" &&
+    test_expect_code 127 "$argus" run -d none --no-report -- ./no-such-program 2>err &&
+    grep no-such-program err
+'
+
+test_expect_success 'a missing recorder is said, and nothing runs' '
+    test_expect_code 1 env ARGUS_LIBEXECDIR=/nonexistent "$argus" run -d missing -- touch ran 2>err &&
+    grep argus-record err && ! test -f ran
+'
+
+test_expect_success 'each rank has its place in the environment' '
+    cat >show <<-\EOS &&
+	#!/bin/sh
+	echo "$ARGUS_RANK $RANK $ARGUS_WORLD $WORLD_SIZE $ARGUS_LOCAL_RANK $ARGUS_NODE $ARGUS_STEP" >>seen
+	echo "$ARGUS_SPOOL" >spool &&
+	test -d "$ARGUS_SPOOL" && test -f "$ARGUS_SPOOL/step.conf" && test -n "$MASTER_PORT" &&
+	test "$CUDA_INJECTION64_PATH" = "$ARGUS_LIBDIR/libargus-collector.so"
+	EOS
+    chmod +x show &&
+    "$argus" run -n 5 -r 2 -d place --no-report -- ./show &&
+    sort seen >have &&
+    printf "%s\n" "0 0 5 5 0 node0 0" "1 1 5 5 1 node0 0" "2 2 5 5 0 node1 0" \
+        "3 3 5 5 1 node1 0" "4 4 5 5 0 node2 0" >want &&
+    test_cmp want have &&
+    ! test -e "$(cat spool)"
+'
+
+test_expect_success 'a traced run: one sealed timeline a rank, with every step' '
+    "$argus" run -n 4 -r 2 -d traced --no-report -- "$simtrain" --quiet --steps 40 &&
+    for r in 0 1 2 3; do
+        "$totals" traced/step-0/rank-0000$r.h5 >got &&
+        test "$(field sealed <got)" = 1 && test "$(field end <got)" = exit &&
+        test "$(field dropped <got)" = 0 && test "$(field late <got)" = 0 &&
+        test "$(field steps <got)" = 40 || return 1
+    done &&
+    test -f traced/job.json && test -f traced/step-0/step.json &&
+    test -f traced/step-0/node-node0.json && test -f traced/step-0/node-node1.json &&
+    ! ls traced/step-0/*.log
+'
+
+test_expect_success 'a second run into the same directory is refused' '
+    test_expect_code 1 "$argus" run -d traced -- true 2>err &&
+    grep "earlier run" err
+'
+
+test_expect_success 'a variable that the user had set is left, and noted' '
+    CUDA_INJECTION64_PATH=none "$argus" run -n 2 -d mine --no-report -- "$simtrain" --quiet --steps 5 &&
+    grep "rank=1 source=cupti reason=user-set" mine/step-0/node-*.json
+'
+
+test_expect_success 'mode=off: the command runs as if argus were not there' '
+    "$argus" run -n 2 -m off -d off -- sh -c "test -z \"\$ARGUS_SPOOL\"" &&
+    ! test -d off/step-0
+'
+
+test_expect_success 'an interrupt reaches the ranks, their data is kept' '
+    { "$argus" run -n 2 -d interrupted --no-report -- "$simtrain" --quiet --steps 100000 --pace 1 & } &&
+    pid=$! && sleep 2 && kill -TERM $pid &&
+    { wait $pid; test $? = 143; } &&
+    "$totals" interrupted/step-0/rank-00001.h5 >got &&
+    test "$(field steps <got)" -gt 5
+'
+
+# Same seed, three ways to keep events: the verdict is the summary'\''s.
+for fault in "" "--slow-rank 5:1.3@15" "--slow-link node1:3" "--host-stall 3:60ms@every5"; do
+    test_expect_success "verdict from the summary alone, from windows, from every event: ${fault:-healthy}" '
+        rm -rf v-* && port=$$ &&
+        for mode in "-m full" "-m summary" "-o keep_mb=0"; do
+            dir=v-$(echo $mode | tr -dc a-z0-9) &&
+            "$argus" run -n 8 -r 2 $mode -d $dir -q -- "$simtrain" --quiet --steps 60 --seed 3 \
+                $fault &&
+            python3 -c "
+import json, sys
+v = json.load(open(sys.argv[1]))
+print(v[\"verdict\"], [c[\"rank\"] for c in v[\"culprits\"]], v[\"onset_step\"])" \
+                $dir/verdict.json >$dir.txt || return 1
+        done &&
+        cat v-*.txt &&
+        test_cmp v-mfull.txt v-msummary.txt && test_cmp v-mfull.txt v-okeepmb0.txt
+    '
+done
+
+test_done
