@@ -60,6 +60,17 @@ for c in $commands; do
     '
 done
 
+test_expect_success 'argus --version: the version for scripts, then what was compiled in' '
+    "$argus" --version >out &&
+    sed -n 1p out | grep -E "^argus [0-9.]+$" && sed -n 2p out | grep "HDF5 [0-9]" &&
+    "$argus" -V | diff - out
+'
+
+test_expect_success 'no command, an unknown command: exit 2' '
+    test_expect_code 2 "$argus" 2>err && grep -q Usage err &&
+    test_expect_code 2 "$argus" frobnicate 2>err && grep -q frobnicate err
+'
+
 command -v groff >/dev/null 2>&1 && test_set_prereq GROFF
 test_expect_success GROFF 'groff has no complaint' '
     for page in "$doc"/*.[158]; do

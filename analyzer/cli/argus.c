@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* argus(1): finds the subcommand and hands over. */
 #include <config.h>
+#include <cairo.h>
+#include <curses.h>
+#include <gsl/gsl_version.h>
+#include <hdf5.h>
+#include <jansson.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -44,6 +49,15 @@ static void usage(FILE *out)
     fputs("\n`argus COMMAND --help` tells its options; argus(1) is the manual.\n", out);
 }
 
+/* The first line is for scripts; the second says what was compiled in. */
+static void version(void)
+{
+    printf("argus %s\n", PACKAGE_VERSION);
+    printf("HDF5 %d.%d.%d, GSL %s, jansson %s, cairo %s, ncurses %s\n", H5_VERS_MAJOR,
+           H5_VERS_MINOR, H5_VERS_RELEASE, GSL_VERSION, JANSSON_VERSION, CAIRO_VERSION_STRING,
+           NCURSES_VERSION);
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 2) {
@@ -55,7 +69,7 @@ int main(int argc, char **argv)
         return ARGUS_EXIT_OK;
     }
     if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V")) {
-        printf("argus %s\n", PACKAGE_VERSION);
+        version();
         return ARGUS_EXIT_OK;
     }
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {

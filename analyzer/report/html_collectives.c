@@ -12,7 +12,8 @@
 #define COLUMNS 260
 #define NODES 40 /* a side of the matrix */
 #define LABEL_WIDTH 110
-#define LEAST_HIGH 1.2 /* a scale never ends below: a tenth of spread is normal */
+#define LEAST_HIGH 1.5 /* a scale never ends below: a tenth of spread is normal */
+#define STANDS_OUT 1.2 /* a pair of nodes */
 
 static void work_table(struct html *h, const struct argus_view *view)
 {
@@ -40,7 +41,7 @@ static void work(struct html *h)
     html_section(h, "collectives", "Transfers against sibling groups",
                  "The time from the last arrival to the end: waiting for late ranks is not in it. "
                  "Siblings move the same bytes in groups of the same shape, and the fast ones are "
-                 "the measure; a group without a sibling is held against its own best time. The "
+                 "the measure; a group without a sibling is held against its own good times. The "
                  "slowest come first.");
     html_heat(h, view, 1, fmax(view->high, LEAST_HIGH), "Transfer time of collectives by steps");
     work_table(h, view);
@@ -229,7 +230,7 @@ static void pairs(struct html *h, const double *ratio)
     fill_matrix(m, ratio, &x);
     /* A page of pale squares says nothing: only for a slow link, or where a pair stands out. */
     for (size_t i = 0; i < x.n * x.n; i++) {
-        any |= x.least[i] >= LEAST_HIGH;
+        any |= x.least[i] >= STANDS_OUT;
         high = fmax(high, x.least[i]);
     }
     if (!any)

@@ -8,11 +8,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "analyzer/report/kernel_modes.h"
 #include "analyzer/report/report.h"
 #include "analyzer/report/test_model.h"
 #include "analyzer/report/view.h"
 #include "analyzer/report/words.h"
+#include "analyzer/timeline/timeline_io.h"
 #include "analyzer/verdict/build.h"
 
 static char *text_of(const struct argus_verdict *v, const struct argus_model *m, int utf8,
@@ -240,6 +243,136 @@ static void figures(void **state)
     assert_string_equal(out, "-");
 }
 
+static char *slurp(const char *path)
+{
+    FILE *f = fopen(path, "r");
+    char *text;
+    long n;
+
+    assert_non_null(f);
+    assert_int_equal(fseek(f, 0, SEEK_END), 0);
+    n = ftell(f);
+    rewind(f);
+    text = calloc(1, (size_t)n + 1);
+    assert_int_equal(fread(text, 1, (size_t)n, f), n);
+    fclose(f);
+    return text;
+}
+
+static uint32_t intern(argus_timeline_writer_t *w, const char *s)
+{
+    return argus_timeline_add_string(w, s, strlen(s));
+}
+
+/* A rank with one kernel in two windows, the second `factor` longer, and CPU stacks. */
+static void write_timeline(const char *path, int rank, double factor)
+{
+    struct argus_timeline_info info = {.rank = rank, .world = 8, .node = "n01", .source = "argus"};
+    argus_timeline_writer_t *w = argus_timeline_create(path, &info, 1, NULL);
+    struct argus_class_row class = {.kind = ARGUS_CLASS_COMPUTE,
+                                    .grid = {108, 1, 1},
+                                    .block = {256, 1, 1},
+                                    .comm = ARGUS_NONE,
+                                    .peer = -1};
+
+    assert_non_null(w);
+    class.name = intern(w, "gemm<\"a&b\">");
+    assert_int_equal(argus_timeline_append(w, ARGUS_DS_CLASSES, &class, 1, NULL), 0);
+    for (int k = 0; k < 2; k++) {
+        int64_t p50 = (int64_t)(100000 * (k ? factor : 1));
+        struct argus_cluster_row row = {.first_step = k * 32,
+                                        .last_step = k * 32 + 31,
+                                        .clusters = 1,
+                                        .count = 320,
+                                        .p50 = p50,
+                                        .p99 = p50 * 11 / 10,
+                                        .sum = p50 * 320,
+                                        .min = p50 * 9 / 10,
+                                        .max = p50 * 12 / 10};
+
+        assert_int_equal(argus_timeline_append(w, ARGUS_DS_CLUSTERS, &row, 1, NULL), 0);
+    }
+    for (int i = 0; i < 30; i++) {
+        static const char *const folded[] = {"main (train.py:1);step (train.py:9);collect (gc)",
+                                             "main (train.py:1);step (train.py:9);log (w.py:3)",
+                                             "main (train.py:1);<script>alert(1)</script>"};
+        struct argus_stack_row row = {.time = i, .starved = i < 20, .step = i};
+
+        row.folded = intern(w, folded[i < 15 ? 0 : i < 20 ? 1 : 2]);
+        assert_int_equal(argus_timeline_append(w, ARGUS_DS_STACKS, &row, 1, NULL), 0);
+    }
+    assert_int_equal(argus_timeline_seal(w, "exit", NULL), 0);
+}
+
+static void html_reads_timelines(void **state)
+{
+    struct argus_model *m = test_model_create(TEST_STRAGGLER, 8, 64, 1);
+    struct argus_verdict *v = test_verdict_create(TEST_STRAGGLER, m);
+    char dir[] = "/tmp/argus-report-XXXXXX", path[64], page[64], *text;
+    struct argus_kernel_modes *list;
+    argus_error_t err = {""};
+    size_t n;
+
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    v->onset_step = 32;
+    for (int r = 0; r < 8; r++) {
+        snprintf(path, sizeof(path), "%s/rank-%05d.h5", dir, r);
+        write_timeline(path, r, r == v->culprits[0].rank ? 1.5 : 1);
+        m->ranks[r].path = strdup(path);
+    }
+    /* Only the window behind the onset counts. */
+    list = argus_kernel_modes_load(m, (size_t)v->culprits[0].rank, 32, &n);
+    assert_int_equal(n, 1);
+    assert_int_equal(list[0].n_modes, 1);
+    assert_int_equal(list[0].modes[0].p50, 150000);
+    argus_kernel_modes_free(list, n);
+
+    snprintf(page, sizeof(page), "%s/report.html", dir);
+    if (argus_report_html(page, v, m, &err) < 0)
+        fail_msg("%s", err.text);
+    text = slurp(page);
+    assert_non_null(strstr(text, "id=\"kernels\""));
+    assert_non_null(strstr(text, "gemm&lt;&quot;a&amp;b&quot;&gt;"));
+    assert_non_null(strstr(text, "<td class=\"n\">150 us</td><td class=\"n\">100 us</td>"));
+    assert_non_null(strstr(text, "id=\"stacks\""));
+    /* Samples of a GPU that did not starve stay out, and with them what wants to be markup. */
+    assert_non_null(
+        strstr(text, "collect (gc)</td><td class=\"n\">15</td><td class=\"n\">75</td>"));
+    assert_null(strstr(text, "<script"));
+    free(text);
+    assert_int_equal(argus_report_html("/tmp/no/such/dir/x.html", v, m, &err), -1);
+    assert_non_null(strstr(err.text, "/tmp/no/such/dir/x.html"));
+    assert_int_equal(argus_report_write(dir, v, m, &err), 0);
+    snprintf(path, sizeof(path), "%s/report.txt", dir);
+    text = slurp(path);
+    check_lines(text, 1);
+    free(text);
+    unlink(path);
+    unlink(page);
+    for (int r = 0; r < 8; r++)
+        unlink(m->ranks[r].path);
+    rmdir(dir);
+    argus_verdict_destroy(v);
+    test_model_destroy(m);
+}
+
+static void steps_of_the_job_are_listed(void **state)
+{
+    struct argus_verdict *v = argus_verdict_create();
+    char *text;
+
+    (void)state;
+    argus_verdict_add_step(v, "0", ARGUS_VERDICT_OK, ARGUS_SEVERITY_NONE, 1, 0);
+    argus_verdict_add_step(v, "batch", ARGUS_VERDICT_SLOW_LINK, ARGUS_SEVERITY_WARN, 1.25, 3.5);
+    text = text_of(v, NULL, 0, 0);
+    check_lines(text, 0);
+    assert_non_null(strstr(text, "  batch        slow-link            warn"));
+    assert_non_null(strstr(text, "1.25x  3.50 GPU-hours"));
+    free(text);
+    argus_verdict_destroy(v);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -247,6 +380,7 @@ int main(void)
         cmocka_unit_test(colours_only_when_asked),  cmocka_unit_test(hostile_names_are_harmless),
         cmocka_unit_test(views_keep_the_culprit),   cmocka_unit_test(slow_group_leads),
         cmocka_unit_test(holes_are_no_data),        cmocka_unit_test(figures),
+        cmocka_unit_test(html_reads_timelines),     cmocka_unit_test(steps_of_the_job_are_listed),
     };
 
     return cmocka_run_group_tests_name("report", tests, NULL, NULL);

@@ -93,7 +93,7 @@ static const struct {
     [ARGUS_VIEW_COMPUTE] = {"Compute against peers, ranks by steps", 1, 1.1},
     [ARGUS_VIEW_WAIT] = {"Waiting for others, ranks by steps", 0, 0.05},
     [ARGUS_VIEW_IDLE] = {"Idle GPU, ranks by steps", 0, 0.1},
-    [ARGUS_VIEW_WORK] = {"Transfer time against sibling groups", 1, 1.2},
+    [ARGUS_VIEW_WORK] = {"Transfer time against sibling groups", 1, 1.5},
 };
 
 static void heat_strip(struct argus_page *p, const struct argus_verdict *v, struct argus_view *view)

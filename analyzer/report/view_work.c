@@ -44,22 +44,23 @@ static int siblings(const struct argus_model *m, const struct argus_comm_class *
            g->nodes == h->nodes;
 }
 
-/* What a transfer should take: the lower quartile of the siblings' typical times, so that up to half of a few siblings
- * may be slow; without siblings, the shortest column of its own. */
+/* What a transfer should take: the fastest of up to four siblings, the lower quartile of more, so that up to half of
+ * them may be slow; without siblings, the lower quartile of its own columns. */
 static double expected_work(const struct argus_model *m, size_t c, const double *typical,
                             const float *cells, int columns, double *scratch)
 {
     size_t n = 0;
-    double best = NAN;
 
     for (size_t k = 0; k < m->n_comm_classes; k++)
         if (!isnan(typical[k]) && siblings(m, &m->comm_classes[c], &m->comm_classes[k]))
             scratch[n++] = typical[k];
     if (n >= 2)
         return argus_quantile_inplace(scratch, n, n <= 4 ? 0 : 0.25);
+    n = 0;
     for (int i = 0; i < columns; i++)
-        best = fmin(best, cells[c * (size_t)columns + (size_t)i]);
-    return best;
+        if (!isnan(cells[c * (size_t)columns + (size_t)i]))
+            scratch[n++] = cells[c * (size_t)columns + (size_t)i];
+    return argus_quantile_inplace(scratch, n, 0.25);
 }
 
 /* "dp_0 all-reduce 64 MiB"; a long name gives way to the kind of the group and its number among them. */
