@@ -24,6 +24,9 @@
 #define FLOOR_SHARE 0.02 /* ... and of the step */
 #define CAUSE_SHARE 0.3  /* of the stall: JIT, allocator */
 #define DATA_SHARE 0.6
+#define HEAD_SHARE 0.02 /* of the step: its beginning */
+#define EARLY_SHARE 0.10
+#define COPY_TO_DEVICE 1 /* CUpti_ActivityMemcpyKind */
 #define SINGLE_SHARE 0.8 /* of the stalled time: one rank is the culprit */
 #define PERSISTENT 0.8   /* of the steps since the first */
 
@@ -88,12 +91,33 @@ static int usual(struct scan *s, enum argus_column c, double *base)
     return 0;
 }
 
+/* Is the gap where a step waits for its batch: at its very beginning, or early and ended by a copy
+ * to the GPU? */
+static int before_data(const struct scan *s, size_t i, int k, double ns)
+{
+    const struct argus_model_rank *r = &s->m->ranks[i];
+    double head = (double)argus_rank_col(r, ARGUS_COL_HEAD_IDLE, k) - s->head[i];
+    double gap = (double)argus_rank_col(r, ARGUS_COL_GAP, k);
+    double offset = (double)argus_rank_col(r, ARGUS_COL_GAP_OFFSET, k);
+    int row = argus_rank_row(r, k);
+
+    /* what a collective ends was work of the host before that collective */
+    if (row < 0 || (gap >= DATA_SHARE * ns && r->gap_class[row] >> 8 == ARGUS_CLASS_COMM))
+        return 0;
+    if (head >= DATA_SHARE * ns)
+        return 1;
+    if (gap < DATA_SHARE * ns)
+        return 0;
+    return offset <= HEAD_SHARE * s->typical ||
+           (offset <= EARLY_SHARE * s->typical &&
+            r->gap_class[row] == (ARGUS_CLASS_COPY << 8 | COPY_TO_DEVICE));
+}
+
 static enum cause cause_of(const struct scan *s, size_t i, int k, double ns)
 {
     const struct argus_model_rank *r = &s->m->ranks[i];
     double overhead = (double)argus_rank_col(r, ARGUS_COL_OVERHEAD, k);
     double alloc = (double)argus_rank_col(r, ARGUS_COL_ALLOC, k);
-    double head = (double)argus_rank_col(r, ARGUS_COL_HEAD_IDLE, k) - s->head[i];
 
     if (overhead >= CAUSE_SHARE * ns)
         return CAUSE_JIT;
@@ -102,9 +126,7 @@ static enum cause cause_of(const struct scan *s, size_t i, int k, double ns)
     if ((double)argus_rank_col(r, ARGUS_COL_NEW_CLASSES, k) > 0 &&
         (double)argus_rank_col(r, ARGUS_COL_GAP, k) >= 0.5 * ns)
         return CAUSE_JIT;
-    if (head >= DATA_SHARE * ns)
-        return CAUSE_DATA;
-    return CAUSE_HOST;
+    return before_data(s, i, k, ns) ? CAUSE_DATA : CAUSE_HOST;
 }
 
 static int add_stall(struct scan *s, struct stall stall)
