@@ -71,7 +71,7 @@ void argus_words_culprits(const struct argus_culprit *list, size_t n, char *out,
         put(out, size, "%s", i ? ", " : "");
         if (c->rank != ARGUS_UNKNOWN)
             put(out, size, "rank %d", c->rank);
-        if (c->node)
+        if (c->node && c->node[0])
             put(out, size, c->rank != ARGUS_UNKNOWN ? " on %s" : "node %s", c->node);
         if (c->local_rank != ARGUS_UNKNOWN && n <= 2)
             put(out, size, ", GPU %d", c->local_rank);
@@ -97,11 +97,11 @@ static const char *scope_words(const char *scope)
 static void put_link(const struct argus_link *l, char *out, size_t size)
 {
     put(out, size, "%s%s", out[0] ? "; " : "", scope_words(l->scope));
-    if (l->node)
+    if (l->node && l->node[0])
         put(out, size, " of %s", l->node);
     if (l->rank != ARGUS_UNKNOWN)
         put(out, size, " (rank %d)", l->rank);
-    if (l->peer_node)
+    if (l->peer_node && l->peer_node[0])
         put(out, size, " to %s", l->peer_node);
     else if (l->peer != ARGUS_UNKNOWN)
         put(out, size, " to rank %d", l->peer);

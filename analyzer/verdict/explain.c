@@ -124,7 +124,7 @@ int argus_advise(const struct argus_model *m, const struct argus_evidence *e,
     switch (e->kind) {
     case ARGUS_VERDICT_COMPUTE_STRAGGLER:
     case ARGUS_VERDICT_SLOW_LINK:
-        if (!node || v->severity < ARGUS_SEVERITY_WARN)
+        if (!node || !*node || v->severity < ARGUS_SEVERITY_WARN)
             return 0;
         return argus_verdict_add_next(
             v, "scontrol update nodename=%s state=drain reason=\"argus: %s, job %s\"", node,
