@@ -186,6 +186,14 @@ static int memory(enum kit_job job, unsigned kernels, unsigned steps)
             argus_source_flush(s[r], &err);
             argus_source_checkpoint(s[r], now, i % 8 == 0, &err);
         }
+        if (getenv("ARGUS_BENCH_VERBOSE")) {
+            struct argus_stream_stats st;
+
+            argus_stream_stats(argus_source_stream(s[0]), &st);
+            printf("step %u: %.1f MiB resident, summary of rank 0 %.2f MiB\n", i,
+                   (double)(resident("VmRSS:") - resident("RssShmem:")) / 1024,
+                   (double)st.memory / 1048576);
+        }
         if (resident("VmRSS:") - resident("RssShmem:") > peak)
             peak = resident("VmRSS:") - resident("RssShmem:");
         if (resident("RssAnon:") > anonymous)
@@ -248,7 +256,8 @@ int main(int argc, char **argv)
         rc |= apart(&rows[i], 0, 0, 0);
     }
     if (argc == 1 || !strcmp(argv[1], "memory")) {
-        rc |= apart(NULL, KIT_DENSE, 3000, 200);
+        if (!getenv("ARGUS_BENCH_LARGE"))
+            rc |= apart(NULL, KIT_DENSE, 3000, 200);
         rc |= apart(NULL, KIT_DENSE, 50000, 24);
     }
     rmdir(directory);

@@ -21,6 +21,7 @@
 #define COMM_EP 0x4444444444444444ULL
 #define BUFFER 2048u /* GPU records that a CUPTI buffer holds here */
 #define LAYERS 24
+#define BUCKETS 20 /* of gradients and of parameters, each of its own size */
 
 enum name {
     N_GEMM,
@@ -326,7 +327,8 @@ static void collective(ringkit_t *k, int c, int func, enum name name, uint64_t b
         ringkit_put(k, &op);
     }
     rec.start = (k->now > k->comm_now ? k->now : k->comm_now) + 2000;
-    rec.end = rec.start + noisy(k, ns);
+    /* up to a third of it is waiting for others */
+    rec.end = rec.start + noisy(k, ns) + (int64_t)random_below(k, (uint32_t)(ns / 2 + 1));
     k->comm_now = rec.end;
     if (blocking)
         k->now = rec.end;
@@ -344,13 +346,14 @@ static void copy(ringkit_t *k, uint64_t bytes, int64_t ns)
     gpu(k, &rec);
 }
 
-/* `n` kernels of a layer's pass: 40 shapes. */
+/* `n` kernels of a layer's pass, of some hundred shapes. */
 static void layer(ringkit_t *k, int pass, unsigned n, int l)
 {
     for (unsigned i = 0; i < n; i++) {
         switch (i % 5) {
         case 0:
-            compute(k, N_GEMM, 256 + 64 * (i % 4) + (uint32_t)pass, 140000 + 20000 * (i % 4));
+            compute(k, N_GEMM, 256 + 64 * (i % 20 / 5) + (uint32_t)(pass + 2 * (l % 4)),
+                    140000 + 20000 * (i % 20 / 5));
             break;
         case 1:
             compute(k, pass ? N_BWD : N_FWD, 512, 90000);
@@ -359,7 +362,7 @@ static void layer(ringkit_t *k, int pass, unsigned n, int l)
             compute(k, N_NORM, 1024 + (uint32_t)pass, 12000);
             break;
         default:
-            compute(k, N_ELEMENT, 2048 + 256 * (i % 3) + 16 * (uint32_t)(l % 2), 8000);
+            compute(k, N_ELEMENT, 2048 + 256 * (i % 5) + 16 * (uint32_t)(l % 4), 8000);
         }
     }
 }
@@ -388,12 +391,12 @@ static void transformer(ringkit_t *k)
         }
         collective(k, 2, ARGUS_FUNC_SEND, N_SENDRECV, 8 << 20, STREAM_PP, 90000, 1, 1);
     }
-    for (int b = 0; b < 6; b++)
+    for (int b = 0; b < BUCKETS; b++)
         collective(k, 1, ARGUS_FUNC_REDUCESCATTER, N_REDUCESCATTER, (40u + (uint32_t)b) << 20,
                    STREAM_DP, 900000, 1, -1);
     for (int i = 0; i < 24; i++)
         compute(k, N_ADAM, 320, 70000);
-    for (int b = 0; b < 6; b++)
+    for (int b = 0; b < BUCKETS; b++)
         collective(k, 1, ARGUS_FUNC_ALLGATHER, N_ALLGATHER, (20u + (uint32_t)b) << 20, STREAM_DP,
                    500000, 1, -1);
     compute(k, N_ADAM, 8, 3000); /* the masters' copy back */
@@ -408,9 +411,8 @@ static void ddp(ringkit_t *k)
         layer(k, 0, each ? each : 1, l);
     for (int l = 0; l < LAYERS; l++) {
         layer(k, 1, each ? each : 1, l);
-        if (l % 2)
-            collective(k, 1, ARGUS_FUNC_ALLREDUCE, N_ALLREDUCE, (25u << 20) + 4096u * (uint32_t)l,
-                       STREAM_DP, 600000, 0, -1);
+        collective(k, 1, ARGUS_FUNC_ALLREDUCE, N_ALLREDUCE, (25u << 20) + 4096u * (uint32_t)l,
+                   STREAM_DP, 600000, 0, -1);
     }
     if (k->comm_now > k->now)
         k->now = k->comm_now;

@@ -13,6 +13,7 @@
 #define SILENT_NS 4000000000LL    /* no FLUSH for this long: take what is there ... */
 #define SILENT_SLACK 1000000000LL /* ... but for the newest second */
 #define QUIET_NS 10000000000LL    /* and for this long: take everything */
+#define TAIL_BYTES (512u << 10)
 #define COMMS_MAX 1024u
 #define MARKS_WAITING 4096u
 #define COPY_SIZES_MAX                                                                             \
@@ -326,6 +327,10 @@ static void emit(void *arg, const struct argus_item *item)
         else
             rc = argus_summary_event(s->summary, &ev, &err);
     }
+    if (rc == 0 && s->tail.rows[ARGUS_DS_EVENTS].n > TAIL_BYTES) {
+        rc = argus_timeline_flush(s->w, &err); /* a window was kept: it need not be held as well */
+        argus_tail_trim(&s->tail, s->w);
+    }
     if (rc < 0)
         fail(s, &err);
 }
@@ -629,6 +634,7 @@ int argus_stream_flush(argus_stream_t *s, argus_error_t *err)
 
     if (argus_summary_flush(s->summary, &e) < 0)
         fail(s, &e);
+    argus_tail_trim(&s->tail, s->w);
     return report(s, err);
 }
 

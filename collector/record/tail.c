@@ -20,10 +20,22 @@ void argus_tail_tap(void *arg, enum argus_dataset dataset, const void *rows, siz
     argus_blob_put(&t->rows[dataset], rows, n * argus_timeline_row_bytes(dataset));
 }
 
+/* A kept window leaves much more room behind than the rows between two of them need. */
+#define CAPACITY_KEEP (64u << 10)
+
 static void drop(struct argus_blob *b, size_t bytes)
 {
+    unsigned char *less;
+
     b->n -= bytes;
     memmove(b->data, b->data + bytes, b->n);
+    if (b->capacity <= CAPACITY_KEEP || b->n * 4 > b->capacity)
+        return;
+    less = realloc(b->data, b->n + CAPACITY_KEEP / 2);
+    if (less) {
+        b->data = less;
+        b->capacity = b->n + CAPACITY_KEEP / 2;
+    }
 }
 
 void argus_tail_trim(struct argus_tail *t, const argus_timeline_writer_t *w)
@@ -38,7 +50,7 @@ void argus_tail_trim(struct argus_tail *t, const argus_timeline_writer_t *w)
     }
     if (argus_timeline_durable(w, ARGUS_DS_STRINGS_INDEX) == t->strings &&
         argus_timeline_durable(w, ARGUS_DS_STRINGS) == t->string_bytes) {
-        t->rows[ARGUS_DS_STRINGS].n = 0;
+        drop(&t->rows[ARGUS_DS_STRINGS], t->rows[ARGUS_DS_STRINGS].n);
         t->base[ARGUS_DS_STRINGS] = t->strings;
     }
 }
