@@ -92,30 +92,30 @@ test_expect_success 'its data belong to the user, its markers to root, and nothi
 '
 
 test_expect_success 'without --argus nothing is set, said or made' '
-    as_user srun -Q -n1 --gpus=1 sh show >out 2>err &&
+    as_user srun -Q -w n1 -n1 --gpus=1 sh show >out 2>err &&
     echo "0 $OFF" >want && test_cmp want out && test ! -s err &&
     test "$(ls "$top/run/n1/jobs")" = "$id"
 '
 
 test_expect_success 'default=on traces steps with GPUs, no others, and --argus=off overrules' '
     plugstack "$line default=on" &&
-    as_user srun -Q -n1 --gpus=1 sh show >out && grep "rank=0/1 .* cuda=$LIB" out &&
-    as_user srun -Q -n1 sh show >out && grep "$OFF" out &&
-    as_user srun -Q -n1 --gpus=1 --argus=off sh show >out && grep "$OFF" out &&
-    as_user srun -Q -n1 --argus sh show >out && grep "cuda=$LIB" out
+    as_user srun -Q -w n1 -n1 --gpus=1 sh show >out && grep "rank=0/1 .* cuda=$LIB" out &&
+    as_user srun -Q -w n1 -n1 sh show >out && grep "$OFF" out &&
+    as_user srun -Q -w n1 -n1 --gpus=1 --argus=off sh show >out && grep "$OFF" out &&
+    as_user srun -Q -w n1 -n1 --argus sh show >out && grep "cuda=$LIB" out
 '
 
 test_expect_success 'a step without GPUs in a job with GPUs starts nothing' '
-    as_user salloc -Q -n1 --gpus=1 srun -Q --gres=none sh show >out && grep "$OFF" out
+    as_user salloc -Q -w n1 -n1 --gpus=1 srun -Q --gres=none sh show >out && grep "$OFF" out
 '
 
 test_expect_success 'only= and not= hold, also for --argus, in one line' '
     plugstack "$line only=partition:gpu" &&
-    as_user srun -Q -n1 --argus sh show >out 2>err && grep "$OFF" out &&
+    as_user srun -Q -w n1 -n1 --argus sh show >out 2>err && grep "$OFF" out &&
     echo "argus: n1: plugstack.conf has only=partition:gpu; not traced" >want &&
     test_cmp want err &&
     plugstack "$line not=user:$ARGUS_CLUSTER_USER default=on" &&
-    as_user srun -Q -n1 --gpus=1 sh show >out 2>err && grep "$OFF" out && test ! -s err &&
+    as_user srun -Q -w n1 -n1 --gpus=1 sh show >out 2>err && grep "$OFF" out && test ! -s err &&
     plugstack "$line"
 '
 
@@ -132,7 +132,7 @@ wait
 JOB
 
 test_expect_success 'sbatch --argus holds for every srun inside, for the script, and can be overruled' '
-    id=$(as_user sbatch --parsable -W --argus -n2 -o out job.sh) &&
+    id=$(as_user sbatch --parsable -w n1 -W --argus -n2 -o out job.sh) &&
     sed "s/.*step=\([^ ]*\) .*/\1/" "$work/out" >steps &&
     printf "%s\n" $id.batch $id.0 $id.1 $id.2 . $id.5 $id.4 >want &&
     sort want >want.sorted && sort steps >steps.sorted && test_cmp want.sorted steps.sorted &&
@@ -145,19 +145,19 @@ test_expect_success 'a script that starts nothing itself leaves no step of its o
 '
 
 test_expect_success 'sbatch --argus --export=NONE' '
-    id=$(as_user sbatch --parsable -W --argus --export=NONE -o out --wrap "srun -Q --export=ALL /bin/sh ./show") &&
+    id=$(as_user sbatch --parsable -w n1 -W --argus --export=NONE -o out --wrap "srun -Q --export=ALL /bin/sh ./show") &&
     grep "step=$id.0 rank=0/1" "$work/out"
 '
 
 test_expect_success 'srun --argus in a plain script' '
-    id=$(as_user sbatch --parsable -W -o out --wrap ". ./show; srun -Q --argus sh ./show") &&
+    id=$(as_user sbatch --parsable -w n1 -W -o out --wrap ". ./show; srun -Q --argus sh ./show") &&
     grep "^0 $OFF" "$work/out" && grep "step=$id.0 rank=0/1" "$work/out" &&
     test "$(ls "$top/run/n1/jobs/$id")" = 0
 '
 
 test_expect_success 'an array task has a directory of its own' '
     plugstack "$line dir=%w/%N/%u/%A_%a" &&
-    id=$(as_user sbatch --parsable -W --argus --array=3,5 -o out.%a --wrap "srun -Q sh ./show") &&
+    id=$(as_user sbatch --parsable -w n1 -W --argus --array=3,5 -o out.%a --wrap "srun -Q sh ./show") &&
     grep "dir=$work/argus/nobody/${id}_5 " "$work/out.5" &&
     grep "dir=$work/argus/nobody/${id}_3 " "$work/out.3" &&
     grep "^array_task=" -r "$top"/run/*/jobs | grep "array_task=5" &&
@@ -177,7 +177,7 @@ test_expect_success 'a heterogeneous step has global ranks and one directory' '
 
 test_expect_success 'what the user has set stays, and is noted' '
     (CUDA_INJECTION64_PATH=/opt/theirs.so && export CUDA_INJECTION64_PATH &&
-    as_user srun -Q -n1 --argus sh show >out 2>err) && test ! -s err &&
+    as_user srun -Q -w n1 -n1 --argus sh show >out 2>err) && test ! -s err &&
     grep "cuda=theirs.so nccl=$LIB" out &&
     id=$(sed -n "s/.*step=\([0-9]*\)\..*/\1/p" out) &&
     grep "user-set" "$work/argus/$id/step-0/node-n1.json"
@@ -185,7 +185,7 @@ test_expect_success 'what the user has set stays, and is noted' '
 
 test_expect_success 'listed twice, and by two paths: one recorder, one environment' '
     plugstack "$line" "$line" "optional $top/copy.so spool=$top/other" &&
-    as_user srun -Q -n2 --argus sh -c ". ./show; sleep 0.5; pgrep -fc \"^argus-record $top\"" >out &&
+    as_user srun -Q -w n1 -n2 --argus sh -c ". ./show; sleep 0.5; pgrep -fc \"^argus-record $top\"" >out &&
     grep "rank=1/2 .* cuda=$LIB" out && test "$(grep -cx 1 out)" = 2 &&
     test ! -e "$top/other" && quiet &&
     plugstack "$line"
@@ -193,7 +193,7 @@ test_expect_success 'listed twice, and by two paths: one recorder, one environme
 
 test_expect_success 'bad keys and options are a line each, and the job runs' '
     plugstack "$line windw=3 ring_mb=x" &&
-    test_expect_code 7 as_user srun -Q -n1 --argus=full,foo,spool=/x sh -c ". ./show; exit 7" \
+    test_expect_code 7 as_user srun -Q -w n1 -n1 --argus=full,foo,spool=/x sh -c ". ./show; exit 7" \
         >out 2>err &&
     grep "cuda=$LIB" out &&
     grep "^argus:" err >lines &&
@@ -226,13 +226,13 @@ test_expect_success 'no recorder: one line, and the job runs' '
 
 test_expect_success 'a spool that is no directory: one line, and the job runs' '
     : >"$top/file" && plugstack "$line spool=$top/file" &&
-    as_user srun -Q -n1 --argus sh show >out 2>err && grep "$OFF" out &&
+    as_user srun -Q -w n1 -n1 --argus sh show >out 2>err && grep "$OFF" out &&
     echo "argus: n1: $top/file: a directory is needed, not a link or file; not traced" >want &&
     test_cmp want err && plugstack "$line"
 '
 
 test_expect_success 'scancel of ranks that ignore SIGTERM leaves no recorder' '
-    id=$(as_user sbatch --parsable -n2 -o out --wrap \
+    id=$(as_user sbatch --parsable -w n1 -n2 -o out --wrap \
         "srun -Q --argus sh -c \"trap : TERM; : >started; sleep 1; while :; do sleep 0.2; done\"") &&
     for i in $(seq 100); do test -e "$work/started" && break; sleep 0.1; done &&
     pgrep -f "^argus-record $top" && scancel $id && wait_for_end $id && quiet &&
@@ -240,20 +240,21 @@ test_expect_success 'scancel of ranks that ignore SIGTERM leaves no recorder' '
 '
 
 test_expect_success 'a recorder that is killed costs the job nothing' '
-    as_user srun -Q -n2 --argus sh -c "pkill -KILL -f \"^argus-record $top\"; sleep 0.2; echo lives" >out &&
+    as_user srun -Q -w n1 -n2 --argus sh -c "pkill -KILL -f \"^argus-record $top\"; sleep 0.2; echo lives" >out &&
     test "$(grep -c lives out)" = 2 && quiet
 '
 
 test_expect_success 'a requeued job keeps its two lives apart' '
-    id=$(as_user sbatch --parsable --requeue --argus -o lives --open-mode=append --wrap \
+    id=$(as_user sbatch --parsable -w n1 --requeue --argus -o lives --open-mode=append --wrap \
         "srun -Q sh ./show; . ./show; test \$SLURM_RESTART_COUNT || { scontrol requeue \$SLURM_JOB_ID; sleep 20; }") &&
-    for i in $(seq 600); do
-        test "$(grep -c "step=" "$work/lives")" -ge 4 && break
-        # Slurm would wait two minutes.
-        test "$(squeue -h -j $id -o %t)" = PD && scontrol update jobid=$id StartTime=now 2>/dev/null
-        sleep 0.2
+    for i in $(seq 300); do
+        test "$(grep -cs "step=" "$work/lives")" = 4 && break
+        # Slurm would wait two minutes.  Not too often: each time its scheduler begins anew.
+        test $((i % 10)) = 0 && test "$(squeue -h -j $id -o %r)" = BeginTime &&
+            scontrol update jobid=$id StartTime=now 2>/dev/null
+        sleep 0.4
     done &&
-    wait_for_end $id &&
+    wait_for_end $id && cat "$work/lives" &&
     test "$(grep -c "dir=$work/argus/$id " "$work/lives")" = 2 &&
     test "$(grep -c "dir=$work/argus/$id-r1 " "$work/lives")" = 2 &&
     grep "^dir=$work/argus/$id-r1$" "$top"/run/*/jobs/$id/batch &&
