@@ -286,7 +286,7 @@ static int work_on(const struct argus_worker *worker, const struct argus_queue_e
     close(pair[1]);
     finished = listen_to(worker, entry, pair[0]);
     close(pair[0]);
-    /* It leads a session of its own; what it started is in its group or ends with its pipes. */
+    /* A program that it started itself has a time limit of the processor's, and loses its pipes. */
     if (!finished)
         kill(-pid, SIGKILL);
     waitpid(pid, &status, 0);
