@@ -12,6 +12,8 @@
 #define SLACK_MIN 2000     /* ns by which an end may come after the start that waited for it */
 #define SLACK_MAX 50000    /* ... a hundredth of the operation, within these */
 #define MAX_DEPS 4
+#define LOOSE_SHARE 0.03 /* of the time in calls that are not matched */
+#define MISFIT 0.05      /* of the step time, when nothing is changed */
 #define MAX_STREAMS 32
 
 struct op {
@@ -637,6 +639,31 @@ void argus_replay_destroy(argus_replay_t *r)
     free(r);
 }
 
+/* Communication that nothing ties to other ranks keeps its waiting whatever happens elsewhere: with
+ * much of it a replay says little.  And with its own delays it has to give the time that was. */
+static int faithful(struct argus_replay *r)
+{
+    double loose = 0, all = 0, measured = 0, again;
+
+    for (size_t i = 0; i < r->n; i++)
+        if (r->ops[i].comm_class >= 0 &&
+            (r->ops[i].call < 0 || r->calls[r->ops[i].call].members < 2))
+            loose += (double)(r->ops[i].end - r->ops[i].start);
+    for (int s = 0; s < r->n_steps; s++) {
+        double t = argus_model_step_time(r->m, r->steps[s]);
+
+        measured += t / r->n_steps;
+        all += t * (double)r->m->n_ranks;
+    }
+    if (loose > LOOSE_SHARE * all)
+        return 0;
+    set_delays(r, 1);
+    for (size_t i = 0; i < r->n; i++)
+        r->work[i] = own_work(r, i);
+    again = run(r);
+    return again >= (1 - MISFIT) * measured && again <= (1 + MISFIT) * measured;
+}
+
 argus_replay_t *argus_replay_create(const struct argus_model *m, int first, int end, int most,
                                     argus_error_t *err)
 {
@@ -664,6 +691,8 @@ argus_replay_t *argus_replay_create(const struct argus_model *m, int first, int 
         argus_error(err, "no memory");
         goto error;
     }
+    if (!faithful(r))
+        goto error;
     return r;
 error:
     argus_replay_destroy(r);
