@@ -1,0 +1,72 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+
+test_description='simulated jobs through collector, recorder and analyzer: cause and culprit'
+
+. /usr/share/sharness/sharness.sh
+. "$ARGUS_SRCDIR/t/verdict.sh"
+
+if ! "$python" -c 'import json'; then
+    skip_all='no python3 to read verdicts with'
+    test_done
+fi
+V=job/verdict.json
+
+# ---- five cases of the literature -------------------------------------------
+
+test_expect_success 'compute straggler: that rank, since that step' '
+    chain 8 --slow-rank 5:3@20 &&
+    is $V "v[\"verdict\"], v[\"severity\"], ranks" "('\''compute-straggler'\'', '\''critical'\'', [5])" &&
+    is $V "abs(v[\"onset_step\"] - 20) <= 2" True &&
+    is $V "2.5 < v[\"slowdown\"] < 3.1" True
+'
+
+test_expect_success 'silent link: slow from the first step, step time flat' '
+    RPN=4 && chain 16 --tp 4 --zero --slow-link rank5:8 && RPN= &&
+    is $V "v[\"verdict\"], v[\"onset_step\"]" "('\''slow-link'\'', None)" &&
+    is $V "\"rank5@node1\" in v[\"link\"][\"candidates\"] or ranks == [5]" True &&
+    is $V "len(v[\"link\"][\"candidates\"]) <= 4" True
+'
+
+test_expect_success 'pipeline bubble: the stage, never a rank' '
+    RPN=4 && chain 8 --pp 4 --slow-stage 3:1.9 && RPN= &&
+    is $V "v[\"verdict\"], v[\"stage\"], ranks" "('\''pipeline-imbalance'\'', 3, [])" &&
+    is $V "abs(v[\"slowdown\"] / 1.36 - 1) < 0.05" True
+'
+
+test_expect_success 'compilation: rare spikes are not averaged away' '
+    chain 8 --jit 2:1500ms@20,35 &&
+    is $V "v[\"verdict\"], ranks" "('\''jit-stall'\'', [2])" &&
+    is $V "evidence(\"stalled_steps\")" "[2.0]"
+'
+
+test_expect_success 'masked straggler: its reduce-scatter looks faster, and it is the cause' '
+    chain 8 --ep 4 --zero --slow-rank 3:1.5 &&
+    is $V "v[\"verdict\"], ranks" "('\''compute-straggler'\'', [3])" &&
+    is $V "any(\"arrives last\" in x for x in v[\"explained\"])" True
+'
+
+# ---- the laboratory's four ---------------------------------------------------
+
+test_expect_success 'rank 0 fetches its data 40 ms late: rank 0, not the longest step' '
+    chain 4 --data-stall 0:40ms &&
+    is $V "v[\"verdict\"], ranks, v[\"phase\"]" "('\''data-stall'\'', [0], '\''data'\'')"
+'
+
+test_expect_success 'one large all-reduce more: nobody is to blame' '
+    chain 4 --extra-allreduce 16384 &&
+    is $V "v[\"verdict\"], v[\"subkind\"], v[\"severity\"], ranks" "('\''uniform-slowdown'\'', '\''communication-bound'\'', '\''info'\'', [])"
+'
+
+test_expect_success 'rank 0 works before a barrier: no kernel shows it, the gap does' '
+    chain 4 --barrier-work 0:120ms &&
+    is $V "v[\"verdict\"], ranks" "('\''host-stall'\'', [0])"
+'
+
+test_expect_success 'healthy: ok' '
+    chain 4 &&
+    is $V "v[\"verdict\"], v[\"findings\"]" "('\''ok'\'', [])" &&
+    is $V "v[\"job\"][\"simulated\"]" True
+'
+
+test_done
