@@ -14,7 +14,7 @@
 
 size_t tl_pack_bound(size_t bytes)
 {
-    return compressBound(bytes);
+    return compressBound(bytes) + 1;
 }
 
 static void shuffle_bytes(const unsigned char *in, size_t rows, size_t row_bytes,
@@ -39,8 +39,8 @@ static void unshuffle_bytes(const unsigned char *in, size_t rows, size_t row_byt
     }
 }
 
-size_t tl_pack(const void *in, size_t bytes, size_t row_bytes, void *scratch, void *out,
-               uint32_t *mask)
+size_t tl_pack(const void *in, size_t bytes, size_t row_bytes, size_t other_than, void *scratch,
+               void *out)
 {
     const void *source = in;
     uLongf n = compressBound(bytes);
@@ -49,12 +49,11 @@ size_t tl_pack(const void *in, size_t bytes, size_t row_bytes, void *scratch, vo
         shuffle_bytes(in, bytes / row_bytes, row_bytes, scratch);
         source = scratch;
     }
-    *mask = 0;
-    if (compress2(out, &n, source, bytes, DEFLATE_LEVEL) == Z_OK && n < bytes)
-        return n;
-    *mask = 1u << 1; /* deflate is the second filter of the pipeline */
-    memcpy(out, source, bytes);
-    return bytes;
+    if (compress2(out, &n, source, bytes, DEFLATE_LEVEL) != Z_OK)
+        return 0;
+    if (n == other_than) /* what follows the end of a stream is not read */
+        ((unsigned char *)out)[n++] = 0;
+    return n;
 }
 
 int tl_unpack(const void *in, size_t in_bytes, int shuffle, int deflate, uint32_t mask,

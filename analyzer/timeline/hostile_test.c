@@ -35,7 +35,7 @@ static hid_t begin(int without)
     hid_t file;
 
     assert_int_equal(tl_library(NULL), 0);
-    file = tl_create_file(path);
+    file = tl_create_file(path, 0);
     assert_true(file >= 0);
     assert_int_equal(tl_attributes_create(file, tl_state_members, tl_n_state_members, &good_state),
                      0);

@@ -135,6 +135,7 @@ size_t argus_timeline_row_bytes(enum argus_dataset dataset)
     return (unsigned)dataset < ARGUS_DS_COUNT ? tl_tables[dataset].row_bytes : 0;
 }
 
+#define PAGE_BYTES 4096
 #define READ_ATTEMPTS 18 /* half a millisecond at most */
 
 /*
@@ -277,7 +278,7 @@ int tl_error(argus_error_t *err, const char *path, const char *what)
     return argus_error(err, "%s: %s%s%s", path, what, text[0] ? ": " : "", text);
 }
 
-hid_t tl_create_file(const char *path)
+hid_t tl_create_file(const char *path, int live)
 {
     hid_t fapl = tl_access(), fcpl = H5Pcreate(H5P_FILE_CREATE), file = H5I_INVALID_HID;
     hid_t errors;
@@ -286,6 +287,10 @@ hid_t tl_create_file(const char *path)
         goto out;
     /* Thirty attributes would otherwise go into a heap and a tree of their own. */
     if (H5Pset_attr_phase_change(fcpl, 64, 0) < 0 || H5Pset_link_phase_change(fcpl, 64, 0) < 0)
+        goto out;
+    /* A kill cuts a write at a page: no piece of metadata may lie across two. */
+    if (live && (H5Pset_file_space_strategy(fcpl, H5F_FSPACE_STRATEGY_PAGE, 0, 1) < 0 ||
+                 H5Pset_file_space_page_size(fcpl, PAGE_BYTES) < 0))
         goto out;
     file = H5Fcreate(path, H5F_ACC_TRUNC, fcpl, fapl);
 out:

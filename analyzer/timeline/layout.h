@@ -64,8 +64,9 @@ hid_t tl_access(void);
 int tl_error(argus_error_t *err, const char *path, const char *what);
 
 /* A new file at `path` (replacing one) with the properties of ours: root
- * links and attributes kept compact.  Caller closes; <0: error. */
-hid_t tl_create_file(const char *path);
+ * links and attributes kept compact; `live`: metadata in pages, so that a kill
+ * tears none.  Caller closes; <0: error. */
+hid_t tl_create_file(const char *path, int live);
 /* Takes the "being written" mark off the file on disk; HDF5 itself keeps it. */
 void tl_superblock_unmark(hid_t file);
 /* Dataset `which` with chunks of `chunk_rows`; `rows` fixed, or growing from 0 when `rows` is 0. */
@@ -87,11 +88,12 @@ int tl_attributes_write(hid_t file, const struct tl_member *m, size_t n, const v
 int tl_attributes_read(hid_t file, const char *path, const struct tl_member *m, size_t n,
                        int optional, void *base, argus_error_t *err);
 
-/* One chunk through the filters shuffle and deflate.  tl_pack writes the
- * filter mask; `out` has tl_pack_bound(bytes).  Sizes in bytes. */
+/* One chunk through the filters shuffle and deflate; `out` has
+ * tl_pack_bound(bytes).  Returns the size, never `other_than`: HDF5 writes a
+ * chunk whose size stays over its old copy, and a kill would tear it.  0: error. */
 size_t tl_pack_bound(size_t bytes);
-size_t tl_pack(const void *in, size_t bytes, size_t row_bytes, void *scratch, void *out,
-               uint32_t *mask);
+size_t tl_pack(const void *in, size_t bytes, size_t row_bytes, size_t other_than, void *scratch,
+               void *out);
 /* `shuffle`, `deflate`: index of the filter in the pipeline or -1. */
 int tl_unpack(const void *in, size_t in_bytes, int shuffle, int deflate, uint32_t mask,
               size_t row_bytes, void *scratch, void *out, size_t bytes);

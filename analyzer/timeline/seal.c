@@ -48,13 +48,12 @@ struct sink {
 static int sink_write(struct sink *s)
 {
     size_t bytes = (size_t)s->chunk_rows * s->t->row_bytes, used = s->n * s->t->row_bytes;
-    uint32_t mask;
 
     if (!s->n)
         return 0;
     memset(s->rows + used, 0, bytes - used);
-    bytes = tl_pack(s->rows, bytes, s->t->row_bytes, s->w->scratch, s->w->packed, &mask);
-    if (H5Dwrite_chunk(s->to, H5P_DEFAULT, mask, &s->offset, bytes, s->w->packed) < 0)
+    bytes = tl_pack(s->rows, bytes, s->t->row_bytes, 0, s->w->scratch, s->w->packed);
+    if (bytes == 0 || H5Dwrite_chunk(s->to, H5P_DEFAULT, 0, &s->offset, bytes, s->w->packed) < 0)
         return -1;
     s->offset += s->n;
     s->n = 0;
@@ -137,7 +136,7 @@ out:
 
 static int compact(argus_timeline_writer_t *w, const struct tl_state *state, argus_error_t *err)
 {
-    hid_t file = tl_create_file(w->temp_path);
+    hid_t file = tl_create_file(w->temp_path, 0);
 
     if (file < 0)
         return tl_error(err, w->temp_path, "cannot create");

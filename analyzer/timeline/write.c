@@ -102,13 +102,12 @@ static int write_chunk(argus_timeline_writer_t *w, enum argus_dataset which, arg
     struct tl_set *set = &w->sets[which];
     size_t bytes = (size_t)t->live_rows * t->row_bytes;
     hsize_t rows = set->rows, offset = set->rows - set->n;
-    uint32_t mask;
     size_t n;
 
     memset(set->buffer + set->n * t->row_bytes, 0, bytes - set->n * t->row_bytes);
-    n = tl_pack(set->buffer, bytes, t->row_bytes, w->scratch, w->packed, &mask);
-    if (H5Dset_extent(set->dset, &rows) < 0 ||
-        H5Dwrite_chunk(set->dset, H5P_DEFAULT, mask, &offset, n, w->packed) < 0) {
+    n = tl_pack(set->buffer, bytes, t->row_bytes, set->on_disk, w->scratch, w->packed);
+    if (n == 0 || H5Dset_extent(set->dset, &rows) < 0 ||
+        H5Dwrite_chunk(set->dset, H5P_DEFAULT, 0, &offset, n, w->packed) < 0) {
         char what[64];
 
         snprintf(what, sizeof(what), "cannot write dataset \"%s\"", t->name);
@@ -300,7 +299,7 @@ static int start_file(argus_timeline_writer_t *w, argus_error_t *err)
 {
     struct tl_state state = {.format = ARGUS_TIMELINE_FORMAT, .version = ARGUS_TIMELINE_VERSION};
 
-    w->file = tl_create_file(w->temp_path);
+    w->file = tl_create_file(w->temp_path, 1);
     if (w->file < 0)
         return tl_error(err, w->temp_path, "cannot create");
     if (tl_writer_create_attributes(w->file, w, &state) != 0)
