@@ -192,6 +192,7 @@ void argus_cupti_start(void)
     }
     if (disable_is_safe()) {
         cu.can_ask = !nobody_traces();
+        argus_debug("cupti: kinds %s be asked for", cu.can_ask ? "can" : "cannot");
         if (!cu.can_ask)
             argus_cupti_calls.enable(CK_CONCURRENT_KERNEL);
     } else {
