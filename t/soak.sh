@@ -3,7 +3,8 @@
 #
 # soak.sh [SECONDS]: one rank on the stand-in GPU at 100,000 kernels a second,
 # the collector in it, a recorder beside it.  Fails when records were dropped
-# or when the rank's memory grew after the first seconds.
+# or when the rank's memory grew after the first seconds by more than 16 MB:
+# four more buffers, which a busy machine may need.
 # Environment: ARGUS_BUILDDIR.
 seconds=${1:-600}
 build=${ARGUS_BUILDDIR:?}
@@ -55,4 +56,4 @@ echo "soak: $waited s, exit $status, $compared of $steps steps compared, dropped
 echo "soak: resident after $warm s $first KB, at most $most KB later; collector's threads used" \
     "$ticks ticks of $(getconf CLK_TCK) a second"
 test $status = 0 && test "$dropped" = 0 && test "${compared:-0}" -ge $((steps * 9 / 10)) &&
-    test -n "$first" && test $((most - first)) -le 4096
+    test -n "$first" && test $((most - first)) -le 16384
