@@ -22,10 +22,16 @@ test_expect_success '... or by the host' '
     is $V "v[\"verdict\"], ranks" "('\''host-stall'\'', [1])"
 '
 
-test_expect_success '2.4 % of one GPU that costs more in a pipeline, with its onset' '
-    chain 8 --pp 2 --tp 2 --layers 24 --steps 120 --noise 0.5 --slow-rank 1:1.05@60 &&
+test_expect_success 'a small shift of one GPU in a pipeline: the rank and its onset' '
+    chain 8 --pp 2 --tp 2 --layers 24 --steps 120 --noise 0.5 --slow-rank 1:1.08@60 &&
     is $V "v[\"verdict\"], ranks" "('\''compute-straggler'\'', [1])" &&
     is $V "abs(v[\"onset_step\"] - 60) <= 5" True
+'
+
+test_expect_success '... and one that costs under 3 % is a finding, no verdict' '
+    chain 8 --pp 2 --tp 2 --layers 24 --steps 120 --noise 0.5 --slow-rank 1:1.05@60 &&
+    is $V "v[\"verdict\"], ranks" "('\''ok'\'', [])" &&
+    is $V "[(f[\"verdict\"], f[\"culprits\"][0][\"rank\"]) for f in v[\"findings\"]]" "[('\''compute-straggler'\'', 1)]"
 '
 
 test_expect_success 'one slow rank of the last stage is no long stage' '

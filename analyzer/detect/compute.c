@@ -25,8 +25,9 @@
 #define MIN_PERSISTENCE 0.8
 #define MIN_LENGTH 10
 #define NAMED_FROM 4     /* smaller cohorts cannot tell who is slow */
-#define SPLIT_SMALL 0.04 /* gap between two ranks that is no longer one of silicon */
-#define SPLIT_GAP 0.025  /* ... between two tight halves */
+#define SPLIT_SMALL 1.04 /* ratio of two or three ranks that is no longer one of silicon */
+#define SPLIT_RATIO 1.03 /* ... of two halves */
+#define SIDE_SPREAD 0.75 /* of that, within either side */
 
 /* What the step time of the whole job does; shared by the ranks' tests. */
 struct job_shift {
@@ -374,11 +375,13 @@ static int find_split(struct scan *s, const struct argus_cohort *c)
             cut = i;
         }
     slow_n = n - cut;
-    if (n < 2 || gap < (n < NAMED_FROM ? SPLIT_SMALL : SPLIT_GAP) || slow_n * 5 < n * 2 ||
-        slow_n * 5 > n * 3 + (n < NAMED_FROM ? n : 0) ||
-        l[n - 1].ratio / l[cut].ratio - 1 > gap / 2 || l[cut - 1].ratio / l[0].ratio - 1 > gap / 2)
+    if (n < 2 || !cut || slow_n * 5 < n * 2 || slow_n * 5 > n * 3 + (n < NAMED_FROM ? n : 0))
         goto out;
     ratio = l[(cut + n) / 2].ratio / l[cut / 2].ratio;
+    if (ratio < (n < NAMED_FROM ? SPLIT_SMALL : SPLIT_RATIO) ||
+        l[n - 1].ratio / l[cut].ratio > 1 + SIDE_SPREAD * (ratio - 1) ||
+        l[cut - 1].ratio / l[0].ratio > 1 + SIDE_SPREAD * (ratio - 1))
+        goto out;
     slow = calloc(slow_n + 1, sizeof(*slow));
     if (!slow) {
         rc = -1;

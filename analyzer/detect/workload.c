@@ -22,50 +22,73 @@ struct scan {
     int *at, *top;
 };
 
+/* Time of a rank in classes that come and go. */
+static double irregular(const struct argus_model *m, const struct argus_model_rank *r)
+{
+    double sum = 0;
+
+    for (size_t k = 0; k < r->n_classes; k++)
+        if (m->kernel_classes[r->classes[k].kernel_class].kind != ARGUS_CLASS_COPY &&
+            !argus_rank_class_regular(r, &r->classes[k]))
+            for (int w = 0; w < r->n_windows; w++)
+                sum += (double)r->classes[k].sum[w];
+    return sum;
+}
+
+/* Calls and mean typical duration of a regular class; 0 calls: not run, or irregular. */
+static double regular_calls(const struct argus_model_rank *r, int kernel_class, double *x)
+{
+    const struct argus_rank_class *k = argus_rank_find_class(r, kernel_class);
+    double time = 0, calls = 0;
+
+    *x = 0;
+    if (!k || !argus_rank_class_regular(r, k))
+        return 0;
+    for (int w = 0; w < r->n_windows; w++) {
+        calls += (double)k->count[w];
+        time += isnan(k->typical[w]) ? 0 : (double)(k->count[w] * k->typical[w]);
+    }
+    *x = calls > 0 ? time / calls : 0;
+    return calls;
+}
+
 /* Time of rank i that the counts and classes of the others do not account for, against the time
- * that slower kernels account for; both in ns over the whole job. */
+ * that slower kernels account for; both in ns over the whole job.  Classes that come and go are
+ * weighed together. */
 static void account(const struct argus_model *m, const struct argus_cohort *c, int i,
                     double *amount, double *speed)
 {
     const struct argus_model_rank *r = &m->ranks[i];
     double *x = malloc(2 * (c->n + 1) * sizeof(*x)), *calls = x + c->n + 1;
+    size_t n = 0;
 
     *amount = *speed = 0;
+    for (size_t j = 0; x && j < c->n; j++)
+        if (c->ranks[j] != i)
+            x[n++] = irregular(m, &m->ranks[c->ranks[j]]);
+    if (x && n)
+        *amount = irregular(m, r) - argus_median_inplace(x, n);
     for (int kc = 0; x && (size_t)kc < m->n_kernel_classes; kc++) {
-        const struct argus_rank_class *own;
-        double own_calls = 0, own_time = 0, ref_x, ref_calls;
-        size_t n = 0;
+        double own_x, own_calls, ref_x, ref_calls;
 
         if (m->kernel_classes[kc].kind == ARGUS_CLASS_COPY)
             continue;
-        own = argus_rank_find_class(r, kc);
-        for (int w = 0; own && w < r->n_windows; w++) {
-            own_calls += (double)own->count[w];
-            own_time += isnan(own->typical[w]) ? 0 : (double)(own->count[w] * own->typical[w]);
-        }
-        for (size_t j = 0; j < c->n; j++) {
-            const struct argus_model_rank *o = &m->ranks[c->ranks[j]];
-            const struct argus_rank_class *k = argus_rank_find_class(o, kc);
-            double time = 0, count = 0;
-
-            if (c->ranks[j] == i)
-                continue;
-            for (int w = 0; k && w < o->n_windows; w++) {
-                count += (double)k->count[w];
-                time += isnan(k->typical[w]) ? 0 : (double)(k->count[w] * k->typical[w]);
+        own_calls = regular_calls(r, kc, &own_x);
+        n = 0;
+        for (size_t j = 0; j < c->n; j++)
+            if (c->ranks[j] != i) {
+                calls[n] = regular_calls(&m->ranks[c->ranks[j]], kc, &x[n]);
+                n++;
             }
-            calls[n] = count;
-            x[n++] = count > 0 ? time / count : 0;
-        }
         ref_calls = argus_median_inplace(calls, n);
         ref_x = argus_median_inplace(x, n);
         if (isnan(ref_calls))
             continue;
         if (ref_calls > 0 && ref_x > 0 && own_calls > 0) {
-            *speed += own_time - own_calls * ref_x;
+            *speed += own_calls * (own_x - ref_x);
             *amount += (own_calls - ref_calls) * ref_x;
         } else {
-            *amount += own_time - ref_calls * ref_x;
+            *amount += own_calls * own_x - ref_calls * ref_x;
         }
     }
     free(x);

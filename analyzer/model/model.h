@@ -292,7 +292,10 @@ int argus_model_events(const struct argus_model *m, size_t rank_index, const int
 
 /* Rank index of a global rank number, -1: not there. */
 int argus_model_find_rank(const struct argus_model *m, int rank);
-/* Share of a's compute time in classes that b runs equally often (within a tenth), 0..1. */
+/* Does it run in (nearly) every step, or is it a variant that comes and goes with the data? */
+int argus_rank_class_regular(const struct argus_model_rank *r, const struct argus_rank_class *c);
+/* Share of a's compute time in regular classes that b runs equally often (within a tenth), 0..1; 1
+ * where it has none. */
 double argus_model_alike(const struct argus_model *m, const struct argus_model_rank *a,
                          const struct argus_model_rank *b);
 /* Median over used steps of a column of one rank; NAN: none. */

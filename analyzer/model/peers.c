@@ -103,6 +103,11 @@ static double total(const struct argus_model_rank *r, const float *array)
     return sum;
 }
 
+int argus_rank_class_regular(const struct argus_model_rank *r, const struct argus_rank_class *c)
+{
+    return total(r, c->count) >= 0.7 * r->n_rows;
+}
+
 double argus_model_alike(const struct argus_model *m, const struct argus_model_rank *a,
                          const struct argus_model_rank *b)
 {
@@ -113,7 +118,9 @@ double argus_model_alike(const struct argus_model *m, const struct argus_model_r
         const struct argus_rank_class *x = &a->classes[i], *y;
         double time = total(a, x->sum), calls, others;
 
-        if (m->kernel_classes[x->kernel_class].kind != ARGUS_CLASS_COMPUTE)
+        /* grids that change with the data say nothing about what a rank is */
+        if (m->kernel_classes[x->kernel_class].kind != ARGUS_CLASS_COMPUTE ||
+            !argus_rank_class_regular(a, x))
             continue;
         all += time;
         y = argus_rank_find_class(b, x->kernel_class);
@@ -124,7 +131,7 @@ double argus_model_alike(const struct argus_model *m, const struct argus_model_r
         if (calls <= 1.1 * others && others <= 1.1 * calls)
             common += time;
     }
-    return all > 0 ? common / all : 0;
+    return all > 0 ? common / all : 1;
 }
 
 static int add_to_set(struct argus_model *m, size_t set, int rank)
