@@ -16,7 +16,8 @@ struct argus_arrivals {
     double *total; /* [n_ranks] total time in matched calls, ns */
     size_t *last;  /* [n_ranks] calls that it came last to */
     double *late;  /* [n_ranks] most that it came late by: median of the others' waits, ns */
-    double *clock; /* [n_ranks] median distance of its ends to the others' ends, ns: its clock is off */
+    double *
+        clock; /* [n_ranks] median distance of its ends to the others' ends, ns: its clock is off */
 };
 
 /* -1: no memory, or the events cannot be read (then a note says so and nothing is filled in). */

@@ -22,6 +22,8 @@ int argus_detect_all(const struct argus_model *m, struct argus_evidence_list *ou
     for (size_t i = 0; i < argus_detector_count; i++)
         if (argus_detectors[i].detect(m, out))
             return argus_error(err, "detector %s: no memory", argus_detectors[i].name);
+    if (argus_evidence_merge(m, out))
+        return argus_error(err, "detectors: no memory");
     return 0;
 }
 

@@ -62,6 +62,8 @@ int argus_detect_all(const struct argus_model *m, struct argus_evidence_list *ou
                      argus_error_t *err);
 void argus_evidence_list_clear(struct argus_evidence_list *list);
 
+/* Join what belongs together (slow GPUs of one node, splits of several stages). */
+int argus_evidence_merge(const struct argus_model *m, struct argus_evidence_list *list);
 /* A new, empty item (onset, recovered, stage unknown); NULL: no memory. */
 struct argus_evidence *argus_evidence_add(struct argus_evidence_list *list, const char *detector,
                                           enum argus_verdict_kind kind);
