@@ -17,6 +17,7 @@
 #include "argus/step.h"
 
 #define EXIT_DEADLINE_MS 2000
+#define OUR_NAME "libargus-collector"
 
 int argus_dead_flag;
 uint64_t argus_activity;
@@ -92,6 +93,28 @@ void argus_standdown_note(enum argus_source source, enum argus_reason reason, in
     if (write(fd, line, (size_t)n) < 0)
         argus_debug("%s: %s", path, strerror(errno));
     close(fd);
+}
+
+/* A variable that the user had set to another library: that source stood down
+ * before we were loaded. */
+static void user_set(enum argus_source source, const char *variable)
+{
+    const char *value = getenv(variable), *base;
+
+    if (!value || !*value || argus_ring_standdown_of(source) != ARGUS_REASON_NONE ||
+        !argus_source_wanted(source))
+        return;
+    base = strrchr(value, '/');
+    base = base ? base + 1 : value;
+    if (strncmp(base, OUR_NAME, sizeof(OUR_NAME) - 1) != 0)
+        argus_ring_standdown(source, ARGUS_REASON_USER_SET, 0);
+}
+
+void argus_user_settings(void)
+{
+    user_set(ARGUS_SOURCE_CUPTI, "CUDA_INJECTION64_PATH");
+    user_set(ARGUS_SOURCE_NCCL, "NCCL_PROFILER_PLUGIN");
+    user_set(ARGUS_SOURCE_NVTX, "NVTX_INJECTION64_PATH");
 }
 
 static void at_exit(void)

@@ -133,6 +133,8 @@ void argus_hooks_install(void);
 /* The exit handler, at the first record: after the driver registered its own,
  * therefore run before it. */
 void argus_exit_install(void);
+/* Which sources the user's own settings keep us out of. */
+void argus_user_settings(void);
 void argus_debug(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* One line in <spool>/standdown, for a process that may never have a ring. */
 void argus_standdown_note(enum argus_source source, enum argus_reason reason, int code);

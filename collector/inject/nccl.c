@@ -108,14 +108,14 @@ struct argus_comm *argus_nccl_comm_of_hash(uint64_t hash, int rank)
 }
 
 /* The library that calls us, asked for its version. */
-static void nccl_version(void *caller)
+void argus_nccl_version(void *caller)
 {
     int (*get_version)(int *version) = NULL;
     int version = 0;
     void *library = NULL, *address;
     Dl_info info;
 
-    if (argus_ring.header->nccl_version)
+    if (!argus_ring_is_open() || argus_ring.header->nccl_version)
         return;
     if (dladdr(caller, &info) && info.dli_fname)
         library = dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD);
@@ -143,7 +143,7 @@ static struct argus_comm *begin(uint32_t version, int *mask, uint64_t id, const 
         goto out;
     if (argus_ring.header->nccl_interface < version)
         argus_ring.header->nccl_interface = version;
-    nccl_version(caller);
+    argus_nccl_version(caller);
     if (version >= 4) {
         comm = comm_new(id);
         argus_nccl_comm_made(id, name, nodes, ranks, rank, version);

@@ -27,6 +27,8 @@ bool argus_links_owns(const void *handle);
 /* The communicator a version 2 or 3 descriptor, or an NVTX payload, names by
  * its hash; seen for the first time with a rank >= 0, it makes a COMM record. */
 struct argus_comm *argus_nccl_comm_of_hash(uint64_t hash, int rank);
+/* Asks the library that `caller` lies in for its version, once. */
+void argus_nccl_version(void *caller);
 /* Writes a COMM record. */
 void argus_nccl_comm_made(uint64_t id, const char *name, int nodes, int ranks, int rank,
                           uint32_t version);

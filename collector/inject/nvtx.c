@@ -266,11 +266,12 @@ static int core_pop(void)
 
 /* ---- module CORE2: domains ---- */
 
-static void nccl_payloads(const struct nvtx_attributes *a)
+static void nccl_payloads(const struct nvtx_attributes *a, void *caller)
 {
     if (a && a->size >= sizeof(*a) && a->payload_type == NX_PAYLOAD_EXT && a->reserved > 0 &&
         !argus_dead() && !argus_nccl_plugin_in_use())
-        argus_nvtx_nccl((const struct nvtx_payload *)(uintptr_t)a->payload, (size_t)a->reserved);
+        argus_nvtx_nccl((const struct nvtx_payload *)(uintptr_t)a->payload, (size_t)a->reserved,
+                        caller);
 }
 
 static void core2_mark_ex(void *handle, const struct nvtx_attributes *a)
@@ -286,7 +287,7 @@ static uint64_t core2_start_ex(void *handle, const struct nvtx_attributes *a)
     struct domain *d = domain_of(handle);
 
     if (d && d->nccl) {
-        nccl_payloads(a);
+        nccl_payloads(a, __builtin_return_address(0));
         return 0;
     }
     return range_start(d, attributes_name(a));
@@ -303,7 +304,7 @@ static int core2_push_ex(void *handle, const struct nvtx_attributes *a)
     struct domain *d = domain_of(handle);
 
     if (d && d->nccl) {
-        nccl_payloads(a);
+        nccl_payloads(a, __builtin_return_address(0));
         return 0;
     }
     return push(d, attributes_name(a));
@@ -370,7 +371,7 @@ static void payload(void *handle, const struct nvtx_payload *data, size_t count)
     struct domain *d = domain_of(handle);
 
     if (d && d->nccl && data && !argus_dead() && !argus_nccl_plugin_in_use())
-        argus_nvtx_nccl(data, count);
+        argus_nvtx_nccl(data, count, __builtin_return_address(0));
 }
 
 static int payload_push(void *handle, const struct nvtx_payload *data, size_t count)

@@ -15,7 +15,7 @@ uint32_t argus_nvtx_wide_name(const void *text);
 const char *argus_nvtx_keep(const char *text);
 
 /* ---- nvtx_nccl.c: payloads of NCCL's own ranges ---- */
-void argus_nvtx_nccl(const struct nvtx_payload *payloads, size_t count);
+void argus_nvtx_nccl(const struct nvtx_payload *payloads, size_t count, void *caller);
 
 /* A plugin reports the calls already: NCCL's ranges are passed over. */
 bool argus_nccl_plugin_in_use(void);

@@ -101,7 +101,7 @@ static void split(const uint8_t *data, size_t size)
                              0);
 }
 
-void argus_nvtx_nccl(const struct nvtx_payload *payloads, size_t count)
+void argus_nvtx_nccl(const struct nvtx_payload *payloads, size_t count, void *caller)
 {
     for (size_t i = 0; i < count && i < 4; i++) {
         uint64_t sid = payloads[i].schema - NCCL_SCHEMA_BASE;
@@ -110,6 +110,8 @@ void argus_nvtx_nccl(const struct nvtx_payload *payloads, size_t count)
         if (!payloads[i].data || payloads[i].schema < NCCL_SCHEMA_BASE)
             continue;
         __atomic_fetch_add(&argus_activity, 1, __ATOMIC_RELAXED);
+        if (unlikely(!func))
+            argus_nccl_version(caller);
         if (func)
             call(func, payloads[i].data, payloads[i].size);
         else if (sid == NCCL_SID_COMM_INIT_RANK || sid == NCCL_SID_COMM_INIT_CONFIG ||

@@ -138,6 +138,7 @@ static int open_once(void)
 
     if (argus_identity_read(&argus_identity))
         return -1;
+    argus_user_settings();
     slots = argus_identity.ring_slots;
     names_bytes = argus_identity.names_bytes;
     slack = argus_memory_slack();
