@@ -346,10 +346,11 @@ static void set_environment(const struct launch *l, int rank)
     set_number("ARGUS_RANK", rank, 1);
     set_number("ARGUS_WORLD", l->n, 1);
     set_number("ARGUS_LOCAL_RANK", rank % l->per_node, 1);
-    set_number("RANK", rank, 1);
-    set_number("WORLD_SIZE", l->n, 1);
-    set_number("LOCAL_RANK", rank % l->per_node, 1);
-    set_number("LOCAL_WORLD_SIZE", local_tasks(l, node), 1);
+    /* several ranks cannot share what one of them had set */
+    set_number("RANK", rank, l->n > 1);
+    set_number("WORLD_SIZE", l->n, l->n > 1);
+    set_number("LOCAL_RANK", rank % l->per_node, l->n > 1);
+    set_number("LOCAL_WORLD_SIZE", local_tasks(l, node), l->n > 1);
     setenv("MASTER_ADDR", "127.0.0.1", 0);
     setenv("MASTER_PORT", l->port, 0);
     set_sources(l, spool, rank);

@@ -40,6 +40,7 @@ void argus_summary_save(const argus_summary_t *s, struct argus_blob *b)
     argus_blob_put_array(b, s->lock.pattern, s->lock.pattern ? s->lock.period : 0,
                          sizeof(uint32_t));
     argus_blob_put_array(b, s->comms, s->n_comms, sizeof(*s->comms));
+    argus_blob_put_array(b, s->first_seq, s->n_comms, sizeof(*s->first_seq));
     argus_blob_put_array(b, s->rows, s->n_classes, sizeof(*s->rows));
     argus_blob_put_array(b, s->seen, s->n_classes, 1);
     for (uint32_t c = 0; c < s->n_classes; c++)
@@ -133,6 +134,9 @@ argus_summary_t *argus_summary_restore(const struct argus_summary_options *optio
     }
     s->comms = argus_blob_get_array(b, sizeof(*s->comms), MANY, 0, &n);
     s->n_comms = s->cap_comms = (uint32_t)n;
+    s->first_seq = argus_blob_get_array(b, sizeof(*s->first_seq), MANY, 0, &n);
+    if (n != s->n_comms)
+        b->failed = 1;
     get_classes(s, b);
     get_events(s, b, &s->pending);
     s->gaps = argus_blob_get_array(b, sizeof(*s->gaps), ARGUS_GAPS_MAX, ARGUS_GAPS_MAX, &s->n_gaps);

@@ -115,8 +115,11 @@ static int count_events(argus_summary_t *s, const struct event_list *l, struct a
     }
     /* A rank that attached late starts at 0, too; how many steps' worth of the anchor's calls it
      * missed tells how its numbers compare with the others'. */
-    if (s->agreed_offset < 0 && anchors)
-        s->agreed_offset = (int64_t)(row->anchor_seq / anchors) - s->n_steps;
+    if (s->agreed_offset < 0 && anchors) {
+        int64_t missed = (int64_t)(row->anchor_seq / anchors) - s->n_steps;
+
+        s->agreed_offset = s->first_seq[row->anchor_comm] && missed > 0 ? missed : 0;
+    }
     return 0;
 }
 

@@ -67,6 +67,7 @@ void argus_summary_destroy(argus_summary_t *s)
     argus_breakdown_free(&s->breakdown);
     argus_events_free(&s->pending);
     free(s->comms);
+    free(s->first_seq);
     free(s->rows);
     free(s->briefs);
     free(s->accs);
@@ -92,15 +93,21 @@ uint32_t argus_summary_comm(argus_summary_t *s, const struct argus_comm_row *row
     if (s->n_comms == s->cap_comms) {
         uint32_t capacity = s->cap_comms ? 2 * s->cap_comms : 16;
         struct argus_comm_row *p = realloc(s->comms, capacity * sizeof(*p));
+        uint32_t *q;
 
         if (!p)
             return ARGUS_NONE;
         s->comms = p;
+        q = realloc(s->first_seq, capacity * sizeof(*q));
+        if (!q)
+            return ARGUS_NONE;
+        s->first_seq = q;
         s->cap_comms = capacity;
     }
     if (argus_timeline_append(s->w, ARGUS_DS_COMMS, row, 1, NULL) < 0)
         return ARGUS_NONE;
     s->comms[s->n_comms] = *row;
+    s->first_seq[s->n_comms] = ARGUS_NONE;
     return s->n_comms++;
 }
 
@@ -336,11 +343,15 @@ int argus_summary_event(argus_summary_t *s, const struct argus_event_row *ev, ar
                               .end = ev->start + (ev->duration > 0 ? ev->duration : 0),
                               .class_id = ev->class_id,
                               .seq = ev->seq};
+    uint32_t comm;
     int found;
 
     if (ev->class_id >= s->n_classes)
         return argus_error(err, "event of class %u, but there are %u classes", ev->class_id,
                            s->n_classes);
+    comm = s->briefs[ev->class_id].comm;
+    if (comm < s->n_comms && s->first_seq[comm] == ARGUS_NONE)
+        s->first_seq[comm] = ev->seq;
     s->events++;
     if (p.end > s->newest)
         s->newest = p.end;

@@ -69,6 +69,7 @@ struct argus_summary {
     argus_timeline_writer_t *w;
 
     struct argus_comm_row *comms;
+    uint32_t *first_seq; /* of a communicator: of its first event, ARGUS_NONE: none yet */
     uint32_t n_comms, cap_comms;
 
     struct argus_class_row *rows; /* classes, four arrays of one length */
