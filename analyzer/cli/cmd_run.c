@@ -4,49 +4,25 @@
  * (played, with --ranks-per-node), waits, analyzes and reports. */
 #include <config.h>
 #include <argus/step.h>
-#include <arpa/inet.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
 #include <limits.h>
-#include <netinet/in.h>
-#include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "analyzer/cli/cli.h"
-#include "analyzer/util/stepconf.h"
+#include "analyzer/cli/run.h"
 
 #define RANKS_MAX 4096
-#define SETTINGS_MAX 32
 #define DRAIN_S 10
 #define CANNOT_START 127
-
-struct launch {
-    int n, per_node, nodes;
-    const char *settings[SETTINGS_MAX]; /* "key=value" of step.conf */
-    int n_settings;
-    int report, quiet;
-    char dir[PATH_MAX];
-    char spool[64];
-    char recorder[PATH_MAX], collector[PATH_MAX];
-    char host[64];
-    char port[16];
-    pid_t *ranks;
-    pid_t *recorders;
-    int started;
-    char **command;
-    struct argus_stepconf conf; /* of node 0 */
-};
 
 static volatile sig_atomic_t interrupted;
 
@@ -74,195 +50,6 @@ static void usage(FILE *out)
           out);
 }
 
-/* ---- where things are --------------------------------------------------- */
-
-static int locate(char *out, size_t size, const char *variable, const char *dir, const char *name)
-{
-    const char *v = getenv(variable);
-
-    if ((size_t)snprintf(out, size, "%s/%s", v && *v ? v : dir, name) >= size ||
-        access(out, R_OK) < 0) {
-        argus_cli_error("run", "%s: %s", out, strerror(errno));
-        return -1;
-    }
-    return 0;
-}
-
-static int find_parts(struct launch *l)
-{
-    if (locate(l->recorder, sizeof(l->recorder), "ARGUS_LIBEXECDIR", ARGUS_PKGLIBEXECDIR,
-               "argus-record") < 0)
-        return -1;
-    return locate(l->collector, sizeof(l->collector), "ARGUS_LIBDIR", ARGUS_LIBDIR "/argus",
-                  "libargus-collector.so");
-}
-
-static int make_directory(struct launch *l, const char *dir)
-{
-    char cwd[PATH_MAX], path[PATH_MAX], *slash;
-
-    if (!getcwd(cwd, sizeof(cwd))) {
-        argus_cli_error("run", "cannot tell the current directory: %s", strerror(errno));
-        return -1;
-    }
-    if ((size_t)(dir[0] == '/' ? snprintf(path, sizeof(path), "%s", dir)
-                               : snprintf(path, sizeof(path), "%s/%s", cwd, dir)) >= sizeof(path)) {
-        argus_cli_error("run", "%s: the name is too long", dir);
-        return -1;
-    }
-    for (slash = strchr(path + 1, '/');; slash = strchr(slash + 1, '/')) {
-        if (slash)
-            *slash = '\0';
-        if (mkdir(path, 0777) < 0 && errno != EEXIST) {
-            argus_cli_error("run", "%s: cannot make the directory: %s", path, strerror(errno));
-            return -1;
-        }
-        if (!slash)
-            break;
-        *slash = '/';
-    }
-    if (!realpath(path, l->dir)) {
-        argus_cli_error("run", "%s: %s", path, strerror(errno));
-        return -1;
-    }
-    return 0;
-}
-
-/* A directory with an earlier run in it would mix two jobs' ranks. */
-static int check_empty(const struct launch *l)
-{
-    char path[PATH_MAX + 16];
-
-    snprintf(path, sizeof(path), "%s/step-0", l->dir);
-    if (access(path, F_OK) < 0)
-        return 0;
-    argus_cli_error("run", "%s: holds an earlier run; give another --dir", l->dir);
-    return -1;
-}
-
-static void free_port(char *out, size_t size)
-{
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t length = sizeof(a);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    snprintf(out, size, "29500");
-    if (fd < 0)
-        return;
-    if (bind(fd, (struct sockaddr *)&a, sizeof(a)) == 0 &&
-        getsockname(fd, (struct sockaddr *)&a, &length) == 0)
-        snprintf(out, size, "%d", ntohs(a.sin_port));
-    close(fd);
-}
-
-/* ---- the spools --------------------------------------------------------- */
-
-static void node_name(const struct launch *l, int node, char *out, size_t size)
-{
-    if (l->nodes > 1)
-        snprintf(out, size, "node%d", node);
-    else
-        snprintf(out, size, "%s", l->host);
-}
-
-static void node_spool(const struct launch *l, int node, char *out, size_t size)
-{
-    snprintf(out, size, "%s/%d", l->spool, node);
-}
-
-static int local_tasks(const struct launch *l, int node)
-{
-    int left = l->n - node * l->per_node;
-
-    return left < l->per_node ? left : l->per_node;
-}
-
-static int write_conf(const struct launch *l, int node, char *text, size_t size)
-{
-    const struct passwd *pw = getpwuid(getuid());
-    char name[64], path[128];
-    struct timespec now;
-    FILE *f;
-
-    node_name(l, node, name, sizeof(name));
-    node_spool(l, node, path, sizeof(path));
-    if (mkdir(path, 0700) < 0)
-        goto error;
-    strcat(path, "/" ARGUS_STEP_CONF_NAME);
-    f = fmemopen(text, size, "w");
-    if (!f)
-        goto error;
-    clock_gettime(CLOCK_REALTIME, &now);
-    fprintf(f,
-            "version=%d\njob=%ld\nstep=0\nuser=%s\nuid=%ld\ngid=%ld\nnode=%s\nnodeid=%d\n"
-            "nnodes=%d\nntasks=%d\nlocal_tasks=%d\ndir=%s\nstarted=%lld\nargus=%s\n",
-            ARGUS_STEP_CONF_VERSION, (long)getpid(), pw ? pw->pw_name : "", (long)getuid(),
-            (long)getgid(), name, node, l->nodes, l->n, local_tasks(l, node), l->dir,
-            (long long)now.tv_sec * 1000000000LL + now.tv_nsec, PACKAGE_VERSION);
-    if (l->nodes > 1)
-        fprintf(f, "nodes=node[0-%d]\n", l->nodes - 1);
-    else
-        fprintf(f, "nodes=%s\n", name);
-    for (int i = 0; i < l->n_settings; i++)
-        fprintf(f, "%s\n", l->settings[i]);
-    fclose(f);
-    f = fopen(path, "wxe");
-    if (!f)
-        goto error;
-    fputs(text, f);
-    if (fclose(f) == 0)
-        return 0;
-error:
-    argus_cli_error("run", "%s: cannot write: %s", path, strerror(errno));
-    return -1;
-}
-
-static int make_spools(struct launch *l)
-{
-    static char text[ARGUS_STEP_CONF_MAX];
-    argus_error_t err = {""};
-
-    snprintf(l->spool, sizeof(l->spool), "/dev/shm/argus-run-XXXXXX");
-    if (!mkdtemp(l->spool)) {
-        argus_cli_error("run", "%s: cannot make the directory: %s", l->spool, strerror(errno));
-        l->spool[0] = '\0';
-        return -1;
-    }
-    for (int node = 0; node < l->nodes; node++) {
-        if (write_conf(l, node, text, sizeof(text)) < 0)
-            return -1;
-        /* A bad option is told here, once, and not by each recorder. */
-        if (node == 0 && argus_stepconf_parse(text, strlen(text), "option", &l->conf, &err) < 0) {
-            argus_cli_error("run", "%s", err.text);
-            return -1;
-        }
-    }
-    return 0;
-}
-
-static void remove_spools(const struct launch *l)
-{
-    char path[128], file[PATH_MAX];
-
-    for (int node = 0; l->spool[0] && node < l->nodes; node++) {
-        struct dirent *e;
-        DIR *d;
-
-        node_spool(l, node, path, sizeof(path));
-        d = opendir(path);
-        while (d && (e = readdir(d))) {
-            snprintf(file, sizeof(file), "%s/%s", path, e->d_name);
-            if (e->d_name[0] != '.')
-                unlink(file);
-        }
-        if (d)
-            closedir(d);
-        rmdir(path);
-    }
-    if (l->spool[0])
-        rmdir(l->spool);
-}
-
 /* ---- processes ---------------------------------------------------------- */
 
 static void restore_signals(void)
@@ -277,7 +64,7 @@ static int start_recorders(struct launch *l)
         char path[128];
         pid_t pid;
 
-        node_spool(l, node, path, sizeof(path));
+        argus_run_node_spool(l, node, path, sizeof(path));
         pid = fork();
         if (pid == 0) {
             restore_signals();
@@ -335,8 +122,8 @@ static void set_environment(const struct launch *l, int rank)
     int node = rank / l->per_node;
     char spool[128], name[64];
 
-    node_spool(l, node, spool, sizeof(spool));
-    node_name(l, node, name, sizeof(name));
+    argus_run_node_spool(l, node, spool, sizeof(spool));
+    argus_run_node_name(l, node, name, sizeof(name));
     set_number("ARGUS_JOB", (int)getppid(), 1);
     setenv("ARGUS_STEP", "0", 1);
     setenv("ARGUS_SPOOL", spool, 1);
@@ -350,7 +137,7 @@ static void set_environment(const struct launch *l, int rank)
     set_number("RANK", rank, l->n > 1);
     set_number("WORLD_SIZE", l->n, l->n > 1);
     set_number("LOCAL_RANK", rank % l->per_node, l->n > 1);
-    set_number("LOCAL_WORLD_SIZE", local_tasks(l, node), l->n > 1);
+    set_number("LOCAL_WORLD_SIZE", argus_run_local_tasks(l, node), l->n > 1);
     setenv("MASTER_ADDR", "127.0.0.1", 0);
     setenv("MASTER_PORT", l->port, 0);
     set_sources(l, spool, rank);
@@ -474,7 +261,7 @@ static int run(struct launch *l)
         argus_cli_error("run", "no memory");
         goto out;
     }
-    if (find_parts(l) < 0 || check_empty(l) < 0 || make_spools(l) < 0)
+    if (argus_run_find_parts(l) < 0 || argus_run_check_empty(l) < 0 || argus_run_make_spools(l) < 0)
         goto out;
     off = !strcmp(l->conf.mode, "off");
     sigemptyset(&sa.sa_mask);
@@ -492,7 +279,7 @@ static int run(struct launch *l)
     if (!off && l->report && call_self(l, "analyze", 1) == 0 && !l->quiet)
         call_self(l, "report", 0);
 out:
-    remove_spools(l);
+    argus_run_remove_spools(l);
     argus_stepconf_clear(&l->conf);
     free(l->ranks);
     free(l->recorders);
@@ -506,7 +293,7 @@ static int add_setting(struct launch *l, const char *key_value)
         "warn=",    "critical=", "floor_ms=", "min_steps=", "mode="};
 
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
-        if (!strncmp(key_value, keys[i], strlen(keys[i])) && l->n_settings < SETTINGS_MAX &&
+        if (!strncmp(key_value, keys[i], strlen(keys[i])) && l->n_settings < ARGUS_RUN_SETTINGS &&
             !strchr(key_value, '\n')) {
             l->settings[l->n_settings++] = key_value;
             return 0;
@@ -591,8 +378,8 @@ int argus_cmd_run(int argc, char **argv)
         snprintf(l.host, sizeof(l.host), "localhost");
     l.host[sizeof(l.host) - 1] = '\0';
     l.host[strcspn(l.host, ".")] = '\0';
-    free_port(l.port, sizeof(l.port));
-    if (make_directory(&l, dir) < 0)
+    argus_run_free_port(l.port, sizeof(l.port));
+    if (argus_run_make_directory(&l, dir) < 0)
         return ARGUS_EXIT_ERROR;
     return run(&l);
 }

@@ -17,6 +17,7 @@
 #include "analyzer/util/stepconf.h"
 #include "collector/record/files.h"
 #include "collector/record/health.h"
+#include "collector/record/settle.h"
 #include "collector/record/source.h"
 
 #define POLL_NS 50000000LL
@@ -270,7 +271,7 @@ static int path_free(const char *path, const struct argus_ring_header *h)
     return is_orphan(open_path, h) && unlink(open_path) == 0;
 }
 
-/* The first process of a rank gets the rank's name; see settle_names() for the last word. */
+/* The first process of a rank gets the rank's name; see settle.c for the last word. */
 static void name_timeline(void *arg, const struct argus_ring_header *h, char *path, size_t size)
 {
     struct recorder *r = arg;
@@ -334,65 +335,6 @@ static void close_finished(struct recorder *r, int64_t now)
 }
 
 /* ---- end ---------------------------------------------------------------- */
-
-/* Which of two processes of one rank is the rank: the one that communicates, else the busier. */
-static int is_main(const json_t *a, const json_t *b)
-{
-    json_int_t comms_a = json_integer_value(json_object_get(a, "comms"));
-    json_int_t comms_b = json_integer_value(json_object_get(b, "comms"));
-
-    if (!comms_a != !comms_b)
-        return comms_a > 0;
-    return json_integer_value(json_object_get(a, "records")) >
-           json_integer_value(json_object_get(b, "records"));
-}
-
-static void swap_files(struct recorder *r, json_t *a, json_t *b)
-{
-    const char *name_a = json_string_value(json_object_get(a, "file"));
-    const char *name_b = json_string_value(json_object_get(b, "file"));
-    char path_a[PATH_BYTES], path_b[PATH_BYTES], between[PATH_BYTES + 8];
-    json_t *keep;
-
-    snprintf(path_a, sizeof(path_a), "%s/%s", r->step_dir, name_a);
-    snprintf(path_b, sizeof(path_b), "%s/%s", r->step_dir, name_b);
-    snprintf(between, sizeof(between), "%s.swap", path_a);
-    if (rename(path_a, between) < 0 || rename(path_b, path_a) < 0 || rename(between, path_b) < 0) {
-        say(r, "%s: cannot change places with %s: %s", path_a, path_b, strerror(errno));
-        return;
-    }
-    keep = json_incref(json_object_get(a, "file"));
-    json_object_set(a, "file", json_object_get(b, "file"));
-    json_object_set_new(b, "file", keep);
-}
-
-/* A helper that was first (a compiler, a data loader that touched the GPU) must not keep the
- * rank's name. */
-static void settle_names(struct recorder *r)
-{
-    size_t i, k;
-    json_t *a, *b;
-
-    json_array_foreach(r->rings, i, a)
-    {
-        char plain[64];
-
-        snprintf(plain, sizeof(plain), "rank-%05d.h5",
-                 (int)json_integer_value(json_object_get(a, "rank")));
-        if (strcmp(json_string_value(json_object_get(a, "file")), plain))
-            continue;
-        json_array_foreach(r->rings, k, b)
-        {
-            if (k == i ||
-                json_integer_value(json_object_get(b, "rank")) !=
-                    json_integer_value(json_object_get(a, "rank")) ||
-                !json_string_length(json_object_get(b, "file")) || !is_main(b, a))
-                continue;
-            swap_files(r, a, b);
-            break;
-        }
-    }
-}
 
 static void write_node(struct recorder *r)
 {
@@ -516,7 +458,10 @@ int argus_recorder_run(const struct argus_recorder_options *options,
     while (r.n_sources)
         close_source(&r, r.n_sources - 1);
     if (r.writable) {
-        settle_names(&r);
+        argus_error_t e = {""};
+
+        if (argus_settle_names(r.step_dir, r.rings, &e) < 0)
+            say(&r, "%s", e.text);
         write_node(&r);
     }
     argus_health_stop(r.health);

@@ -32,8 +32,7 @@ int main(int argc, char **argv)
     int job;
 
     if (argc < 7 || (job = kit_job_from_name(argv[3])) < 0) {
-        fprintf(stderr,
-                "Usage: ringgen SPOOL RANK JOB KERNELS STEPS PACE_MS [SLOTS [die|drop]]\n");
+        fprintf(stderr, "Usage: ringgen SPOOL RANK JOB KERNELS STEPS PACE_MS [SLOTS [die|drop]]\n");
         return 2;
     }
     o.rank = atoi(argv[2]);

@@ -5,48 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collector/record/join.h"
-#include "collector/record/names.h"
-#include "collector/record/reorder.h"
-#include "collector/record/tail.h"
+#include "collector/record/stream_impl.h"
 
 #define SILENT_NS 4000000000LL    /* no FLUSH for this long: take what is there ... */
 #define SILENT_SLACK 1000000000LL /* ... but for the newest second */
 #define QUIET_NS 10000000000LL    /* and for this long: take everything */
 #define TAIL_BYTES (512u << 10)
-#define COMMS_MAX 1024u
-#define MARKS_WAITING 4096u
-#define COPY_SIZES_MAX                                                                             \
-    256u /* distinct sizes of copies and of a communicator's calls; then by power of two */
-
-struct comm {
-    uint64_t hash;
-    uint32_t row;
-    uint32_t sizes; /* classes made for it */
-};
-
-struct argus_stream {
-    argus_timeline_writer_t *w;
-    argus_summary_t *summary;
-    argus_join_t *join;
-    struct argus_names names;
-    struct argus_reorder reorder;
-    struct argus_timeline_info info;
-    struct argus_timeline_counters counters;
-    struct argus_stream_stats stats;
-    struct comm *comms;
-    size_t n_comms;
-    uint32_t copy_sizes, other_sizes;
-    struct argus_mark_row *marks; /* ring of those that wait in the reorder buffer */
-    size_t n_marks;
-    int64_t flush, previous_flush; /* `start` of the last two FLUSH records */
-    int64_t flush_at;              /* when the last one came, CLOCK_MONOTONIC */
-    int64_t batch_at;              /* when the last GPU record came */
-    struct argus_tail tail;
-    argus_error_t failure; /* the first; "": none */
-    int failed;
-    char *path;
-};
 
 static void describe(argus_stream_t *s, const struct argus_stream_options *o,
                      const struct argus_ring_header *h)
@@ -65,8 +29,9 @@ static void describe(argus_stream_t *s, const struct argus_stream_options *o,
 }
 
 /* All but the summary. */
-static argus_stream_t *begin(const struct argus_stream_options *o, const char *path,
-                             const struct argus_ring_header *h, int replace, argus_error_t *err)
+argus_stream_t *argus_stream_begin(const struct argus_stream_options *o, const char *path,
+                                   const struct argus_ring_header *h, int replace,
+                                   argus_error_t *err)
 {
     argus_stream_t *s = calloc(1, sizeof(*s));
 
@@ -77,7 +42,7 @@ static argus_stream_t *begin(const struct argus_stream_options *o, const char *p
     s->flush = s->previous_flush = INT64_MIN;
     describe(s, o, h);
     s->path = strdup(path);
-    s->marks = calloc(MARKS_WAITING, sizeof(*s->marks));
+    s->marks = calloc(ARGUS_STREAM_MARKS, sizeof(*s->marks));
     s->join = argus_join_create();
     if (!s->path || !s->marks || !s->join) {
         argus_error(err, "%s: no memory", path);
@@ -97,7 +62,7 @@ static argus_stream_t *begin(const struct argus_stream_options *o, const char *p
 argus_stream_t *argus_stream_create(const struct argus_stream_options *o, const char *path,
                                     const struct argus_ring_header *h, argus_error_t *err)
 {
-    argus_stream_t *s = begin(o, path, h, 0, err);
+    argus_stream_t *s = argus_stream_begin(o, path, h, 0, err);
 
     if (!s)
         return NULL;
@@ -154,153 +119,6 @@ static void append(argus_stream_t *s, enum argus_dataset dataset, const void *ro
         fail(s, &err);
 }
 
-/* ---- classes ------------------------------------------------------------ */
-
-static struct comm *comm_of(argus_stream_t *s, uint64_t hash)
-{
-    for (size_t i = 0; i < s->n_comms; i++) {
-        if (s->comms[i].hash == hash)
-            return &s->comms[i];
-    }
-    return NULL;
-}
-
-static void add_comm(argus_stream_t *s, uint64_t hash, const struct argus_rec_comm *c,
-                     uint32_t name)
-{
-    struct argus_comm_row row = {.hash = hash, .name = name, .members = ARGUS_NONE};
-    struct comm *p = comm_of(s, hash);
-
-    if (p || s->n_comms == COMMS_MAX)
-        return;
-    if (c) {
-        row.size = c->nranks;
-        row.rank = c->rank;
-        row.nodes = c->nnodes;
-    }
-    if (!s->comms && !(s->comms = calloc(COMMS_MAX, sizeof(*s->comms))))
-        return;
-    p = &s->comms[s->n_comms];
-    p->hash = hash;
-    p->sizes = 0;
-    p->row = argus_summary_comm(s->summary, &row);
-    if (p->row != ARGUS_NONE)
-        s->n_comms++;
-}
-
-static uint64_t power_of_two(uint64_t bytes)
-{
-    return bytes ? UINT64_C(1) << (63 - __builtin_clzll(bytes)) : 0;
-}
-
-/* Every size is a class until there are too many of them. */
-static uint32_t sized_class(argus_stream_t *s, struct argus_class_row *row, uint32_t *sizes)
-{
-    uint32_t id;
-
-    if (*sizes >= COPY_SIZES_MAX) {
-        row->bytes = power_of_two(row->bytes);
-        row->flags |= ARGUS_CLASS_POOLED;
-        return argus_summary_class(s->summary, row);
-    }
-    id = argus_summary_class(s->summary, row);
-    if (id != ARGUS_NONE && id >= s->names.newest_class) {
-        s->names.newest_class = id + 1;
-        ++*sizes;
-    }
-    return id;
-}
-
-static struct argus_class_row blank(int kind)
-{
-    return (struct argus_class_row){.kind = (uint8_t)kind,
-                                    .dtype = ARGUS_DTYPE_UNKNOWN,
-                                    .comm = ARGUS_NONE,
-                                    .name = ARGUS_NONE,
-                                    .peer = -1};
-}
-
-static uint32_t kernel_class(argus_stream_t *s, const struct argus_rec_kernel *k,
-                             const struct argus_name_facts *name)
-{
-    struct argus_class_row row = blank(ARGUS_CLASS_COMPUTE);
-
-    row.family = name->family;
-    row.flags = name->phase;
-    row.name = name->string;
-    row.stream = k->stream;
-    row.grid[0] = k->grid_x;
-    row.grid[1] = k->grid_y;
-    row.grid[2] = k->grid_z;
-    row.block[0] = k->block_x;
-    row.block[1] = k->block_y;
-    row.block[2] = k->block_z;
-    return argus_summary_class(s->summary, &row);
-}
-
-static uint32_t host_class(argus_stream_t *s, int kind, uint32_t func, const char *name)
-{
-    struct argus_class_row row = blank(kind);
-
-    row.func = (uint8_t)(func > 255 ? 255 : func);
-    row.name = argus_timeline_add_string(s->w, name, strlen(name));
-    return argus_summary_class(s->summary, &row);
-}
-
-static uint32_t copy_class(argus_stream_t *s, const struct argus_record *rec)
-{
-    struct argus_class_row row = blank(ARGUS_CLASS_COPY);
-    const char *name = rec->type == ARGUS_REC_MEMSET ? "memset" : "memcpy";
-
-    row.func = rec->type == ARGUS_REC_MEMSET ? 0 : rec->u.copy.kind;
-    row.bytes = rec->u.copy.bytes;
-    row.stream = rec->u.copy.stream;
-    row.name = argus_timeline_add_string(s->w, name, strlen(name));
-    return sized_class(s, &row, &s->copy_sizes);
-}
-
-static uint32_t graph_class(argus_stream_t *s, const struct argus_rec_kernel *k)
-{
-    struct argus_class_row row = blank(ARGUS_CLASS_GRAPH);
-    char name[32];
-
-    row.stream = k->stream;
-    snprintf(name, sizeof(name), "graph %u", argus_names_graph(&s->names, k->graph));
-    row.name = argus_timeline_add_string(s->w, name, strlen(name));
-    return argus_summary_class(s->summary, &row);
-}
-
-static uint32_t comm_class(argus_stream_t *s, const struct argus_item *item,
-                           const struct argus_name_facts *name, uint32_t *seq)
-{
-    struct argus_class_row row = blank(ARGUS_CLASS_COMM);
-    struct argus_call call;
-    struct comm *comm = NULL;
-
-    row.name = name->string;
-    row.stream = item->stream;
-    row.func = name->comm_func;
-    if (!argus_join_kernel(s->join, name->comm_func, item->stream, item->graph, item->graph_node,
-                           item->start, &call)) {
-        s->stats.unmatched++;
-        row.flags = ARGUS_CLASS_UNMATCHED;
-        return argus_summary_class(s->summary, &row);
-    }
-    row.func = call.func;
-    row.dtype = call.dtype;
-    row.peer = call.peer;
-    row.bytes = call.bytes;
-    if (call.comm) {
-        add_comm(s, call.comm, NULL, ARGUS_NONE);
-        comm = comm_of(s, call.comm);
-    }
-    if (!comm)
-        return sized_class(s, &row, &s->other_sizes);
-    *seq = call.seq;
-    row.comm = comm->row;
-    return sized_class(s, &row, &comm->sizes);
-}
-
 /* ---- from the reorder buffer to the summary ------------------------------ */
 
 static void emit(void *arg, const struct argus_item *item)
@@ -315,12 +133,12 @@ static void emit(void *arg, const struct argus_item *item)
     int rc;
 
     if (item->type == ARGUS_REC_MARK) {
-        rc = argus_summary_mark(s->summary, &s->marks[item->aux % MARKS_WAITING], &err);
+        rc = argus_summary_mark(s->summary, &s->marks[item->aux % ARGUS_STREAM_MARKS], &err);
     } else {
         if (item->class_id == ARGUS_NONE) {
             const struct argus_name_facts *name = argus_names_at(&s->names, item->aux);
 
-            ev.class_id = comm_class(s, item, name, &ev.seq);
+            ev.class_id = argus_stream_comm_class(s, item, name, &ev.seq);
         }
         if (ev.class_id == ARGUS_NONE)
             rc = argus_error(&err, "%s: no room for another class", s->path);
@@ -361,14 +179,14 @@ static void kernel(argus_stream_t *s, struct argus_ring *ring, const struct argu
         return;
     }
     if (rec->type == ARGUS_REC_GRAPH) {
-        item.class_id = graph_class(s, k);
+        item.class_id = argus_stream_graph_class(s, k);
     } else {
         id = argus_names_find(&s->names, ring, k->name);
         if (argus_names_at(&s->names, id)->comm_func != ARGUS_FUNC_NONE) {
             item.class_id = ARGUS_NONE;
             item.aux = id;
         } else {
-            item.class_id = kernel_class(s, k, argus_names_at(&s->names, id));
+            item.class_id = argus_stream_kernel_class(s, k, argus_names_at(&s->names, id));
             if (item.class_id == ARGUS_NONE) {
                 s->stats.lost++;
                 return;
@@ -413,18 +231,18 @@ static void mark(argus_stream_t *s, struct argus_ring *ring, const struct argus_
         row.domain =
             argus_names_at(&s->names, argus_names_find(&s->names, ring, m->domain))->string;
     item.aux = (uint32_t)s->n_marks;
-    s->marks[s->n_marks++ % MARKS_WAITING] = row;
+    s->marks[s->n_marks++ % ARGUS_STREAM_MARKS] = row;
     hold(s, &item, now);
 }
 
 static void peer_wait(argus_stream_t *s, const struct argus_record *rec, int64_t now)
 {
     const struct argus_rec_peer *p = &rec->u.peer;
-    struct argus_class_row row = blank(ARGUS_CLASS_PEER_WAIT);
+    struct argus_class_row row = argus_stream_blank(ARGUS_CLASS_PEER_WAIT);
     struct comm *comm;
 
-    add_comm(s, p->comm, NULL, ARGUS_NONE);
-    comm = comm_of(s, p->comm);
+    argus_stream_add_comm(s, p->comm, NULL, ARGUS_NONE);
+    comm = argus_stream_comm_of(s, p->comm);
     row.comm = comm ? comm->row : ARGUS_NONE;
     row.func = (uint8_t)(p->state > 255 ? 255 : p->state);
     row.peer = p->peer;
@@ -469,7 +287,7 @@ static void comm(argus_stream_t *s, struct argus_ring *ring, const struct argus_
 
     if (c->name != ARGUS_NAME_NONE)
         name = argus_names_at(&s->names, argus_names_find(&s->names, ring, c->name))->string;
-    add_comm(s, c->comm, c, name);
+    argus_stream_add_comm(s, c->comm, c, name);
     s->stats.comms++;
 }
 
@@ -485,19 +303,24 @@ static void one(argus_stream_t *s, struct argus_ring *ring, const struct argus_r
         break;
     case ARGUS_REC_MEMCPY:
     case ARGUS_REC_MEMSET:
-        simple(s, rec, copy_class(s, rec), rec->u.copy.stream, now);
+        simple(s, rec, argus_stream_copy_class(s, rec), rec->u.copy.stream, now);
         break;
     case ARGUS_REC_OVERHEAD:
-        simple(s, rec, host_class(s, ARGUS_CLASS_OVERHEAD, rec->u.host.code, "overhead"), 0, now);
+        simple(s, rec,
+               argus_stream_host_class(s, ARGUS_CLASS_OVERHEAD, rec->u.host.code, "overhead"), 0,
+               now);
         break;
     case ARGUS_REC_SYNC:
-        simple(s, rec, host_class(s, ARGUS_CLASS_SYNC, rec->u.host.code, "synchronize"), 0, now);
+        simple(s, rec,
+               argus_stream_host_class(s, ARGUS_CLASS_SYNC, rec->u.host.code, "synchronize"), 0,
+               now);
         break;
     case ARGUS_REC_API:
-        simple(s, rec,
-               host_class(s, ARGUS_CLASS_ALLOC, rec->u.host.code,
-                          rec->u.host.code == ARGUS_API_FREE ? "cudaFree" : "cudaMalloc"),
-               0, now);
+        simple(
+            s, rec,
+            argus_stream_host_class(s, ARGUS_CLASS_ALLOC, rec->u.host.code,
+                                    rec->u.host.code == ARGUS_API_FREE ? "cudaFree" : "cudaMalloc"),
+            0, now);
         break;
     case ARGUS_REC_PEER_WAIT:
         peer_wait(s, rec, now);
@@ -659,80 +482,6 @@ int argus_stream_seal(argus_stream_t *s, const char *end, struct argus_stream_st
     rc = report(s, err);
     destroy(s);
     return rc;
-}
-
-/* ---- to go on after a crash ---------------------------------------------- */
-
-#define PLAIN(x)                                                                                   \
-    x(s->counters) x(s->stats) x(s->copy_sizes) x(s->other_sizes) x(s->n_marks) x(s->flush)        \
-        x(s->previous_flush) x(s->reorder.newest) x(s->reorder.watermark)
-
-void argus_stream_save(argus_stream_t *s, struct argus_blob *b)
-{
-    size_t marks = s->n_marks < MARKS_WAITING ? s->n_marks : MARKS_WAITING;
-
-    argus_tail_trim(&s->tail, s->w);
-    argus_tail_save(&s->tail, b);
-#define PUT(member) argus_blob_put(b, &(member), sizeof(member));
-    PLAIN(PUT)
-#undef PUT
-    argus_names_save(&s->names, b);
-    argus_blob_put_array(b, s->comms, s->n_comms, sizeof(*s->comms));
-    argus_blob_put_array(b, s->marks, marks, sizeof(*s->marks));
-    argus_blob_put_array(b, s->reorder.items, s->reorder.n, sizeof(*s->reorder.items));
-    argus_join_save(s->join, b);
-    argus_summary_save(s->summary, b);
-}
-
-static void restore_plain(argus_stream_t *s, struct argus_ring *ring, struct argus_blob *b)
-{
-    struct argus_mark_row *marks;
-    struct comm *comms;
-    size_t n;
-
-#define GET(member) argus_blob_get(b, &(member), sizeof(member));
-    PLAIN(GET)
-#undef GET
-    argus_names_restore(&s->names, ring, b);
-    comms = argus_blob_get_array(b, sizeof(*comms), COMMS_MAX, COMMS_MAX, &n);
-    s->comms = comms;
-    s->n_comms = n;
-    marks = argus_blob_get_array(b, sizeof(*marks), MARKS_WAITING, 0, &n);
-    if (marks)
-        memcpy(s->marks, marks, n * sizeof(*marks));
-    free(marks);
-    s->reorder.items =
-        argus_blob_get_array(b, sizeof(*s->reorder.items), SIZE_MAX, 0, &s->reorder.n);
-    s->reorder.capacity = s->reorder.n;
-    argus_join_restore(s->join, b);
-}
-
-argus_stream_t *argus_stream_restore(const struct argus_stream_options *o, const char *path,
-                                     const char *old, const struct argus_ring_header *h,
-                                     struct argus_ring *ring, struct argus_blob *b,
-                                     argus_error_t *err)
-{
-    argus_timeline_t *t = argus_timeline_open(old, err);
-    argus_stream_t *s = NULL;
-
-    if (!t)
-        return NULL;
-    s = begin(o, path, h, 1, err);
-    if (!s)
-        goto error;
-    if (argus_tail_restore(&s->tail, s->w, t, b, err) < 0)
-        goto error;
-    restore_plain(s, ring, b);
-    s->summary = argus_summary_restore(&o->summary, s->w, b, err);
-    if (!s->summary)
-        goto error;
-    argus_timeline_close(t);
-    argus_stream_header(s, h, 0);
-    return s;
-error:
-    argus_timeline_close(t);
-    argus_stream_abandon(s);
-    return NULL;
 }
 
 void argus_stream_stats(const argus_stream_t *s, struct argus_stream_stats *stats)

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside `argus run`: shared by cmd_run.c and run_spool.c. */
+#ifndef ARGUS_CLI_RUN_H
+#define ARGUS_CLI_RUN_H
+
+#include <limits.h>
+#include <sys/types.h>
+
+#include "analyzer/util/stepconf.h"
+
+#define ARGUS_RUN_SETTINGS 32
+
+struct launch {
+    int n, per_node, nodes;
+    const char *settings[ARGUS_RUN_SETTINGS]; /* "key=value" of step.conf */
+    int n_settings;
+    int report, quiet;
+    char dir[PATH_MAX];
+    char spool[64];
+    char recorder[PATH_MAX], collector[PATH_MAX];
+    char host[64];
+    char port[16];
+    pid_t *ranks;
+    pid_t *recorders;
+    int started;
+    char **command;
+    struct argus_stepconf conf; /* of node 0 */
+};
+
+/* All tell what is wrong on stderr themselves.  argus-record and the collector: */
+int argus_run_find_parts(struct launch *l);
+int argus_run_make_directory(struct launch *l, const char *dir);
+/* Refuses a directory that holds an earlier run: two jobs' ranks would mix. */
+int argus_run_check_empty(const struct launch *l);
+void argus_run_free_port(char *out, size_t size);
+void argus_run_node_name(const struct launch *l, int node, char *out, size_t size);
+void argus_run_node_spool(const struct launch *l, int node, char *out, size_t size);
+int argus_run_local_tasks(const struct launch *l, int node);
+/* Each with its step.conf; l->conf is node 0's, parsed. */
+int argus_run_make_spools(struct launch *l);
+void argus_run_remove_spools(const struct launch *l);
+
+#endif /* ARGUS_CLI_RUN_H */

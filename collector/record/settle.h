@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ARGUS_RECORD_SETTLE_H
+#define ARGUS_RECORD_SETTLE_H
+
+#include <jansson.h>
+
+#include "analyzer/util/error.h"
+
+/* Several processes may have had one rank: a compiler or a data loader that touched the GPU, a
+ * worker that was started again.  The one that communicates, else the busiest, gets the rank's name,
+ * "rank-NNNNN.h5"; files below `dir` and "file" in `rings` (argus_source_json()) change places. */
+int argus_settle_names(const char *dir, json_t *rings, argus_error_t *err);
+
+#endif /* ARGUS_RECORD_SETTLE_H */
