@@ -15,6 +15,7 @@
 #include "analyzer/cli/cli.h"
 #include "analyzer/model/jobdir.h"
 #include "analyzer/model/model.h"
+#include "analyzer/model/spread.h"
 #include "analyzer/report/report.h"
 #include "analyzer/util/hostlist.h"
 #include "analyzer/verdict/arbiter.h"
@@ -29,7 +30,7 @@ struct options {
     const char *comment;
     const char *missing_nodes;
     struct argus_model_options model;
-    int exit_code, quiet, write;
+    int exit_code, quiet, write, mpi;
 };
 
 /* One analysed step. */
@@ -37,6 +38,7 @@ struct done {
     char *dir;
     struct argus_verdict *verdict;
     struct argus_model *model; /* of the costliest step so far, for its report; else NULL */
+    int slot;                  /* where the model's memory lies in an MPI launch */
 };
 
 struct progress {
@@ -55,6 +57,7 @@ static void usage(FILE *out)
           "  --topology LAYOUT   tp=N,pp=N,dp=N,ep=N instead of what the communicators say\n"
           "  --steps A:B         compare steps A to B only\n"
           "  --missing-nodes L   nodes whose data did not arrive\n"
+          "  --mpi               split the timelines over the processes of an MPI launch\n"
           "  --exit-code         exit with 3 when the verdict is a fault\n"
           "  --no-write          write no file there\n"
           "  -q, --quiet         no progress, no summary line\n"
@@ -123,7 +126,7 @@ static int write_text(const char *path, const char *text)
     return bad ? -1 : 0;
 }
 
-static int analyze_step(const char *dir, const struct options *o, struct done *d)
+static int analyze_step(const char *dir, const struct options *o, int slot, struct done *d)
 {
     struct argus_model_options mo = o->model;
     struct progress p = {.began = time(NULL)};
@@ -136,6 +139,7 @@ static int analyze_step(const char *dir, const struct options *o, struct done *d
         mo.progress = show_progress;
         mo.progress_arg = &p;
     }
+    mo.slot = d->slot = slot;
     d->model = m = argus_model_load(dir, &mo, &err);
     end_progress(&p);
     if (m)
@@ -292,26 +296,58 @@ static int conclude_empty(const char *dir, const struct options *o, int *rc)
     return 1;
 }
 
+/* Processes of an MPI launch beside the first read their share and hand it over. */
+static int read_for_another(char **dirs, size_t n, const struct options *o)
+{
+    argus_error_t err = {{0}};
+    int rc = ARGUS_EXIT_OK;
+
+    for (size_t i = 0; i < n; i++) {
+        argus_model_load(dirs[i], &o->model, &err);
+        if (err.text[0])
+            rc = ARGUS_EXIT_ERROR; /* the first process says what is wrong */
+        err.text[0] = '\0';
+    }
+    return rc;
+}
+
+/* At most two models are held: the costliest and the one being made. */
+static int free_slot(const struct done *steps, size_t n)
+{
+    int used = -1;
+
+    for (size_t i = 0; i < n; i++)
+        if (steps[i].model)
+            used = steps[i].slot;
+    return used == 0 ? 1 : 0;
+}
+
 static int analyze(const char *where, const struct options *o)
 {
     argus_error_t err = {{0}};
     struct done *steps = NULL;
     char *dir = NULL, **dirs = NULL;
     size_t n = 0, good = 0;
-    int rc = ARGUS_EXIT_ERROR;
+    int rc = ARGUS_EXIT_ERROR, bad;
 
     if (argus_jobdir_resolve(where, &dir, &err)) {
         argus_cli_error(NAME, "%s", err.text);
         goto out;
     }
-    if (argus_jobdir_steps(dir, &dirs, &n, &err)) {
-        if (!conclude_empty(dir, o, &rc))
+    bad = argus_jobdir_steps(dir, &dirs, &n, &err) != 0;
+    bad |= argus_spread_share((int)n) != (int)n;
+    if (argus_spread_agree(bad)) {
+        if (argus_spread_rank() == 0 && !conclude_empty(dir, o, &rc))
             argus_cli_error(NAME, "%s", err.text);
         goto out;
     }
     steps = calloc(n + 1, sizeof(*steps));
+    if (argus_spread_rank() > 0) {
+        rc = read_for_another(dirs, n, o);
+        goto out;
+    }
     for (size_t i = 0; steps && i < n; i++) {
-        if (analyze_step(dirs[i], o, &steps[good]))
+        if (analyze_step(dirs[i], o, free_slot(steps, good), &steps[good]))
             continue;
         good++;
         /* One model is held at a time, besides the one that is being made. */
@@ -340,18 +376,20 @@ out:
 
 int argus_cmd_analyze(int argc, char **argv)
 {
-    enum { JSON = 256, COMMENT, TOPOLOGY, STEPS, MISSING, EXIT_CODE, NO_WRITE };
+    enum { JSON = 256, COMMENT, TOPOLOGY, STEPS, MISSING, EXIT_CODE, NO_WRITE, MPI };
     static const struct option longs[] = {{"json", required_argument, NULL, JSON},
                                           {"comment", required_argument, NULL, COMMENT},
                                           {"topology", required_argument, NULL, TOPOLOGY},
                                           {"steps", required_argument, NULL, STEPS},
                                           {"missing-nodes", required_argument, NULL, MISSING},
+                                          {"mpi", no_argument, NULL, MPI},
                                           {"exit-code", no_argument, NULL, EXIT_CODE},
                                           {"no-write", no_argument, NULL, NO_WRITE},
                                           {"quiet", no_argument, NULL, 'q'},
                                           {"help", no_argument, NULL, 'h'},
                                           {NULL, 0, NULL, 0}};
     struct options o = {.write = 1};
+    argus_error_t err = {{0}};
     int c;
 
     argus_model_options_init(&o.model);
@@ -376,6 +414,9 @@ int argus_cmd_analyze(int argc, char **argv)
         case MISSING:
             o.missing_nodes = optarg;
             break;
+        case MPI:
+            o.mpi = 1;
+            break;
         case EXIT_CODE:
             o.exit_code = 1;
             break;
@@ -397,5 +438,11 @@ int argus_cmd_analyze(int argc, char **argv)
         usage(stderr);
         return ARGUS_EXIT_USAGE;
     }
-    return analyze(argv[optind], &o);
+    if (o.mpi && argus_spread_begin(&err)) {
+        argus_cli_error(NAME, "--mpi: %s", err.text);
+        return ARGUS_EXIT_ERROR;
+    }
+    c = analyze(argv[optind], &o);
+    argus_spread_end();
+    return c;
 }

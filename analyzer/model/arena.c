@@ -12,13 +12,22 @@
 #define SPACE_MAX ((size_t)1 << 36) /* address space, not memory */
 #define SPACE_MIN ((size_t)1 << 28)
 #define HEAD 64
+/* Below where Linux puts programs, libraries and stacks on 64-bit machines, and 64 TiB long. */
+#define FIRST_ADDRESS ((uintptr_t)1 << 44)
 
 struct shared_head {
     _Atomic size_t used;
 };
 
+struct attached {
+    void *base;
+    size_t bytes;
+    struct attached *next;
+};
+
 struct argus_arena {
     char *base;
+    struct attached *attached;
     size_t space;
     struct shared_head *head;
     char *chunk; /* this process's own */
@@ -48,10 +57,70 @@ argus_arena_t *argus_arena_create(void)
     return a;
 }
 
+/* NULL: no such place. */
+static void *address_of(int process, int slot)
+{
+    if (process < 0 || process >= ARGUS_ARENA_PROCESSES || slot < 0 || slot >= ARGUS_ARENA_SLOTS)
+        return NULL;
+    return (void *)(FIRST_ADDRESS + (uintptr_t)(process * ARGUS_ARENA_SLOTS + slot) * SPACE_MAX);
+}
+
+argus_arena_t *argus_arena_create_at(int process, int slot)
+{
+    void *want = address_of(process, slot), *p;
+    argus_arena_t *a = want ? calloc(1, sizeof(*a)) : NULL;
+
+    if (!a)
+        return NULL;
+    a->space = SPACE_MAX;
+    p = mmap(want, a->space, PROT_READ | PROT_WRITE,
+             MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    if (p != want) {
+        if (p != MAP_FAILED)
+            munmap(p, a->space);
+        free(a);
+        return NULL;
+    }
+    a->base = p;
+    a->head = (struct shared_head *)a->base;
+    atomic_store(&a->head->used, HEAD);
+    return a;
+}
+
+void *argus_arena_attach(argus_arena_t *a, int process, int slot, size_t used)
+{
+    void *want = address_of(process, slot), *p;
+    struct attached *part;
+
+    if (!want || !used || used > SPACE_MAX)
+        return NULL;
+    part = malloc(sizeof(*part));
+    if (!part)
+        return NULL;
+    p = mmap(want, used, PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    if (p != want) {
+        if (p != MAP_FAILED)
+            munmap(p, used);
+        free(part);
+        return NULL;
+    }
+    *part = (struct attached){p, used, a->attached};
+    a->attached = part;
+    return p;
+}
+
 void argus_arena_destroy(argus_arena_t *a)
 {
+    struct attached *next;
+
     if (!a)
         return;
+    for (struct attached *p = a->attached; p; p = next) {
+        next = p->next;
+        munmap(p->base, p->bytes);
+        free(p);
+    }
     munmap(a->base, a->space);
     free(a);
 }
@@ -60,6 +129,11 @@ void argus_arena_child(argus_arena_t *a)
 {
     a->chunk = NULL;
     a->left = 0;
+}
+
+void *argus_arena_base(const argus_arena_t *a)
+{
+    return a->base;
 }
 
 size_t argus_arena_used(const argus_arena_t *a)

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "analyzer/model/digest.h"
+#include "analyzer/model/spread.h"
 #include "analyzer/stats/stats.h"
 #include "analyzer/timeline/timeline_io.h"
 
@@ -77,7 +78,7 @@ static void run_loader(struct queue *q, char **paths, size_t n, argus_arena_t *a
 {
     size_t i;
 
-    while ((i = atomic_fetch_add(&q->next, 1)) < n) {
+    while ((i = atomic_fetch_add(&q->next, (size_t)argus_spread_size())) < n) {
         load_one(q, i, paths, a);
         if (o && o->progress)
             o->progress(o->progress_arg, atomic_load(&q->done), n);
@@ -89,12 +90,14 @@ static void load_all(struct queue *q, char **paths, size_t n, argus_arena_t *a,
                      const struct argus_model_options *o)
 {
     long cpus = o->processes > 0 ? o->processes : sysconf(_SC_NPROCESSORS_ONLN);
-    size_t want = n / FILES_PER_PROCESS < (size_t)cpus ? n / FILES_PER_PROCESS : (size_t)cpus;
+    size_t mine = n / (size_t)argus_spread_size() / FILES_PER_PROCESS;
+    size_t want = mine < (size_t)cpus ? mine : (size_t)cpus;
     pid_t pids[MAX_PROCESSES];
     size_t started = 0;
 
     if (want > MAX_PROCESSES)
         want = MAX_PROCESSES;
+    atomic_store(&q->next, (size_t)argus_spread_rank());
     fflush(NULL);
     for (size_t p = 1; p < want; p++) {
         pid_t pid = fork();
@@ -112,7 +115,7 @@ static void load_all(struct queue *q, char **paths, size_t n, argus_arena_t *a,
     for (size_t p = 0; p < started; p++)
         while (waitpid(pids[p], NULL, 0) < 0 && errno == EINTR)
             ;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = (size_t)argus_spread_rank(); i < n; i += (size_t)argus_spread_size())
         if (!q->digests[i].done) {
             snprintf(q->digests[i].error, sizeof(q->digests[i].error),
                      "%s: the process that read it died", paths[i]);
@@ -287,6 +290,26 @@ out:
     return rc;
 }
 
+/* Everything that there is to read, read; NULL on error. */
+static struct queue *read_all(struct argus_model *m, char **paths, size_t n, int slot,
+                              const struct argus_model_options *options, argus_error_t *err)
+{
+    struct queue *q = NULL;
+    int several = argus_spread_size() > 1;
+
+    m->arena = several ? argus_arena_create_at(argus_spread_rank(), slot) : argus_arena_create();
+    if (m->arena)
+        q = argus_arena_alloc(m->arena, 1, sizeof(*q) + n * sizeof(q->digests[0]));
+    if (argus_spread_agree(!q)) {
+        argus_error(err, "%s: no memory", m->dir);
+        return NULL;
+    }
+    load_all(q, paths, n, m->arena, options);
+    if (several && argus_spread_collect(m->arena, slot, q->digests, n, err) < 0)
+        return NULL;
+    return q;
+}
+
 struct argus_model *argus_model_load(const char *dir, const struct argus_model_options *options,
                                      argus_error_t *err)
 {
@@ -295,28 +318,29 @@ struct argus_model *argus_model_load(const char *dir, const struct argus_model_o
     struct queue *q;
     char **paths = NULL;
     size_t n = 0;
+    int slot;
 
     argus_model_options_init(&defaults);
     if (!options)
         options = &defaults;
-    if (argus_timeline_list(dir, &paths, &n, err))
-        return NULL;
-    if (!n) {
-        argus_error(err, "%s: no timelines (rank-*.h5) here", dir);
+    slot = argus_spread_share(options->slot);
+    if (argus_spread_agree(argus_timeline_list(dir, &paths, &n, err) < 0))
+        goto error;
+    if (argus_spread_agree(argus_spread_share((int)n) != (int)n || !n)) {
+        argus_error(err, "%s: %s", dir,
+                    n ? "the processes do not see the same timelines"
+                      : "no timelines (rank-*.h5) here");
         goto error;
     }
     m = calloc(1, sizeof(*m));
-    if (!m || !(m->dir = strdup(dir)) || !(m->arena = argus_arena_create())) {
+    if (argus_spread_agree(!m || !(m->dir = strdup(dir)))) {
         argus_error(err, "%s: no memory", dir);
         goto error;
     }
-    q = argus_arena_alloc(m->arena, 1, sizeof(*q) + n * sizeof(q->digests[0]));
-    if (!q) {
-        argus_error(err, "%s: no memory", dir);
-        goto error;
-    }
-    load_all(q, paths, n, m->arena, options);
-    if (fill(m, q, n, m->arena, options, err))
+    q = read_all(m, paths, n, slot, options, err);
+    if (q && argus_spread_rank() > 0)
+        err->text[0] = '\0';
+    if (!q || argus_spread_rank() > 0 || fill(m, q, n, m->arena, options, err))
         goto error;
     argus_timeline_list_free(paths, n);
     return m;

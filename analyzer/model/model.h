@@ -224,13 +224,15 @@ struct argus_model_options {
     int first_step;       /* --steps A:B; -1: from the beginning */
     int last_step;        /* -1: to the end */
     int processes;        /* loaders; 0: as many as CPUs */
+    int slot;             /* in an MPI launch: 0..3, not that of another model that is still held */
     void (*progress)(void *arg, size_t done, size_t total);
     void *progress_arg;
 };
 void argus_model_options_init(struct argus_model_options *options);
 
 /* All timelines of `dir` ("rank-*.h5", sealed, open or torn).  A file that cannot be read becomes a note and a missing
- * rank; an empty directory is an error.  NULL on error. */
+ * rank; an empty directory is an error.  NULL on error, and with an empty text in the processes of an MPI launch that
+ * only read for process 0 (spread.h). */
 struct argus_model *argus_model_load(const char *dir, const struct argus_model_options *options,
                                      argus_error_t *err);
 void argus_model_destroy(struct argus_model *m);
