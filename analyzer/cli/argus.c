@@ -56,6 +56,11 @@ static void version(void)
     printf("HDF5 %d.%d.%d, GSL %s, jansson %s, cairo %s, ncurses %s\n", H5_VERS_MAJOR,
            H5_VERS_MINOR, H5_VERS_RELEASE, GSL_VERSION, JANSSON_VERSION, CAIRO_VERSION_STRING,
            NCURSES_VERSION);
+#ifdef HAVE_MPI
+    puts("MPI yes");
+#else
+    puts("MPI no");
+#endif
 }
 
 int main(int argc, char **argv)
