@@ -118,9 +118,7 @@ static int load_steps(struct loader *l)
     r->start = argus_arena_alloc(l->arena, (size_t)r->n_rows, sizeof(*r->start));
     r->flags = argus_arena_alloc(l->arena, (size_t)r->n_rows, sizeof(*r->flags));
     r->gap_class = argus_arena_alloc(l->arena, (size_t)r->n_rows, sizeof(*r->gap_class));
-    l->d->anchor_hash = argus_arena_alloc(l->arena, (size_t)r->n_rows, sizeof(uint64_t));
-    l->d->anchor_seq = argus_arena_alloc(l->arena, (size_t)r->n_rows, sizeof(uint32_t));
-    if (!r->start || !r->flags || !r->gap_class || !l->d->anchor_hash || !l->d->anchor_seq)
+    if (!r->start || !r->flags || !r->gap_class)
         goto out;
     for (size_t i = 0; i < n; i++) {
         int at = rows[i].step - r->first_step;
@@ -133,9 +131,6 @@ static int load_steps(struct loader *l)
         }
         if (put_step(l, at, &rows[i]))
             goto out;
-        l->d->anchor_seq[at] = (uint32_t)rows[i].anchor_seq;
-        if (rows[i].anchor_comm < l->d->n_comms)
-            l->d->anchor_hash[at] = l->d->comms[rows[i].anchor_comm].row.hash;
     }
     rc = 0;
 out:

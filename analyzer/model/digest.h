@@ -39,8 +39,6 @@ struct argus_digest {
     int done; /* 1: rank is filled, -1: `error` says why not */
     char error[512];
     struct argus_model_rank rank;
-    uint64_t *anchor_hash; /* [n_rows] communicator of the anchor, 0: none */
-    uint32_t *anchor_seq;  /* [n_rows] */
     struct argus_digest_comm *comms;
     size_t n_comms;
     struct argus_digest_comm_class *comm_classes;
