@@ -77,8 +77,8 @@ test_expect_success 'argus sweep --accounting: a job of which no node knows any 
 
 test_expect_success 'argus annotate after the comment was lost' '
     sacctmgr -i modify job where jobid=$job set AdminComment="somebody else" &&
-    "$argus" annotate "$(dir_of $job)" &&
-    comment $job | grep "^somebody else argus:1 ok "
+    "$argus" annotate "argus/$job" &&
+    comment $job | grep "^somebody else argus:1 ok .* dir=$(dir_of $job)$"
 '
 
 test_expect_success 'argus nodes: two jobs blame the node, the drain line is offered' '

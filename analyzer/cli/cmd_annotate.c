@@ -52,8 +52,8 @@ static int read_verdict(const char *dir, char *text, size_t size, argus_error_t 
     free(path);
     if (!v)
         return -1;
-    if (!v->job.dir)
-        v->job.dir = strdup(dir);
+    free(v->job.dir);
+    v->job.dir = realpath(dir, NULL);
     line = argus_comment_format(v);
     if (!line)
         argus_error(err, "out of memory");

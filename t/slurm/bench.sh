@@ -28,14 +28,24 @@ median_ms() {
 
 srun_true="as_user srun -N1 -n1 -w n1 --gres=gpu:1 true"
 srun_argus="as_user srun --argus -N1 -n1 -w n1 --gres=gpu:1 true"
+started() { # file option...: until the task itself runs
+    out=$1
+    shift
+    from=$(now_us)
+    at=$(as_user srun "$@" -N1 -n1 -w n1 --gres=gpu:1 date +%s%N)
+    echo $((at / 1000 - from)) >>"$out"
+}
 $srun_true
 i=0
 while [ $i -lt "$RUNS" ]; do
     "$cluster_sh" plugstack "# none"
     timed "$top/none" $srun_true
+    started "$top/start.none"
     "$cluster_sh" plugstack "$plugin"
     timed "$top/off" $srun_true
+    started "$top/start.off"
     timed "$top/on" $srun_argus
+    started "$top/start.on" --argus
     for n in 1 2 3; do
         timed "$top/epilog.idle" env -i SLURM_JOB_ID=1 SLURMD_NODENAME=n1 \
             "$ARGUS_SBINDIR/argus-epilog" --spool "$top/spool/%n"
@@ -48,6 +58,26 @@ while [ $i -lt "$RUNS" ]; do
         "$ARGUS_SBINDIR/argus-epilog" --spool "$top/spool/%n"
     i=$((i + 1))
 done
+# From the end of srun until the job has left COMPLETING on both its nodes: without argus, and
+# with it while an analysis takes three seconds.
+released() { # file command...
+    out=$1
+    shift
+    "$@" >/dev/null 2>&1
+    from=$(now_us)
+    while squeue -h -t CG,R -o %A | grep -q .; do :; done
+    echo $(($(now_us) - from)) >>"$out"
+}
+printf '#!/bin/sh\nsleep 3\nexec %s "$@"\n' "$argus" >"$top/slow"
+chmod 755 "$top/slow"
+echo "--analyze $top/slow" >"$top/epilog.options"
+train="$simtrain --quiet --layers 2 --steps 5"
+i=0
+while [ $i -lt $((RUNS / 3)) ]; do
+    released "$top/released.none" as_user srun -N2 -n2 --gres=gpu:1 $train
+    released "$top/released.argus" as_user srun --argus -N2 -n2 --gres=gpu:1 $train
+    i=$((i + 1))
+done
 # What the clock itself costs here: two dates and a fork.
 i=0
 while [ $i -lt "$RUNS" ]; do
@@ -55,10 +85,15 @@ while [ $i -lt "$RUNS" ]; do
     i=$((i + 1))
 done
 cat <<REPORT
+the task runs, no plugin             $(median_ms "$top/start.none") ms after srun was started
+the task runs, plugin, not asked     $(median_ms "$top/start.off") ms
+the task runs, srun --argus          $(median_ms "$top/start.on") ms
 srun true, no plugin                 $(median_ms "$top/none") ms
 srun true, plugin listed, not asked  $(median_ms "$top/off") ms
 srun --argus true                    $(median_ms "$top/on") ms
 argus-epilog, job without a marker   $(median_ms "$top/epilog.idle") ms
 argus-epilog, job with a marker      $(median_ms "$top/epilog.job") ms
+COMPLETING after srun, not asked     $(median_ms "$top/released.none") ms
+COMPLETING after srun --argus, 3 s analysis  $(median_ms "$top/released.argus") ms
 (of these, taking the time           $(median_ms "$top/clock") ms)
 REPORT
