@@ -95,6 +95,23 @@ test_expect_success 'argus nodes: two jobs blame the node, the drain line is off
     tr -d " \n" <out | grep "\"node\":\"n3\",\"blamed\":2"
 '
 
+test_expect_success 'a policy drains the node after the third job, and only then' '
+    printf "drain_after=4\nusers=1\n" >"$top/policy" &&
+    echo "--policy $top/policy" >"$top/epilog.options" &&
+    as_user srun --argus -J bad -N4 --ntasks-per-node=2 --gres=gpu:2 \
+        $simtrain --quiet --slow-rank 5:1.5 >out 2>&1 &&
+    verdict_of $(newest bad) && sleep 2 &&
+    test "$(sinfo -hN -n n3 -o %t)" = idle &&
+    printf "drain_after=3\nusers=1\n" >"$top/policy" &&
+    as_user srun --argus -J bad -N4 --ntasks-per-node=2 --gres=gpu:2 \
+        $simtrain --quiet --slow-rank 5:1.5 >out 2>&1 &&
+    verdict_of $(newest bad) &&
+    wait_for 20 eval "sinfo -hN -n n3 -o %t | grep -q drain" &&
+    scontrol show node n3 | grep "Reason=argus: compute-straggler in [0-9]* jobs, last $(newest bad)" &&
+    : >"$top/epilog.options" &&
+    scontrol update nodename=n3 state=resume
+'
+
 # ---- users who try ----
 
 test_expect_success 'a library that the user preloads is in his ranks only' '

@@ -31,7 +31,7 @@
 #define ALARM_S 20
 
 struct options {
-    const char *spool, *job, *node, *log;
+    const char *spool, *node, *log, *policy;
     struct argus_worker worker;
     int foreground;
 };
@@ -70,6 +70,7 @@ static void usage(void)
           "  --analysis-s N    longest time of an analysis (default 1800)\n"
           "  --post-s N        how long posting is tried before it is left to\n"
           "                    `argus sweep` (default 300)\n"
+          "  --policy FILE     drain nodes that verdicts keep blaming, as FILE says\n"
           "  --log FILE        log there instead of to syslog\n"
           "  --foreground      do not detach; for tests\n"
           "  --analyze FILE, --record FILE   other programs than those installed; for tests\n"
@@ -99,6 +100,7 @@ enum {
     OPT_ANALYSIS,
     OPT_POST,
     OPT_LOG,
+    OPT_POLICY,
     OPT_FOREGROUND,
     OPT_ANALYZE,
     OPT_RECORD,
@@ -116,6 +118,7 @@ static int parse(int argc, char **argv, struct options *o)
         {"analysis-s", required_argument, NULL, OPT_ANALYSIS},
         {"post-s", required_argument, NULL, OPT_POST},
         {"log", required_argument, NULL, OPT_LOG},
+        {"policy", required_argument, NULL, OPT_POLICY},
         {"foreground", no_argument, NULL, OPT_FOREGROUND},
         {"analyze", required_argument, NULL, OPT_ANALYZE},
         {"record", required_argument, NULL, OPT_RECORD},
@@ -141,6 +144,9 @@ static int parse(int argc, char **argv, struct options *o)
             break;
         case OPT_POST:
             bad |= number(optarg, &o->worker.post_s) < 0;
+            break;
+        case OPT_POLICY:
+            o->policy = optarg;
             break;
         case OPT_LOG:
             o->log = optarg;
@@ -251,6 +257,8 @@ int main(int argc, char **argv)
         argus_worker_be_modest();
     }
     alarm(0);
+    if (o.policy && argus_policy_read(o.policy, geteuid(), &o.worker.policy, &err) < 0)
+        log_text((void *)o.log, LOG_WARNING, err.text);
     argus_worker_run(&o.worker, name);
     argus_queue_close(&queue);
     return 0;

@@ -186,6 +186,21 @@ static void find_target(const struct argus_stepconf *step, struct argus_target *
     target->started = step->started / 1000000000;
 }
 
+/* Does the site's policy say something about the node that this verdict blames? */
+static void follow_policy(const struct argus_worker *worker, const char *name, const char *line)
+{
+    char node[ARGUS_COMMENT_NAME], text[ARGUS_COMMENT_NAME + 64];
+    argus_error_t err = {""};
+    int rc = argus_policy_apply(&worker->policy, &worker->slurm, line, node, &err);
+
+    if (rc < 0)
+        complain(worker, LOG_WARNING, name, err.text);
+    if (rc > 0) {
+        snprintf(text, sizeof(text), "node %s drained, as the policy says", node);
+        complain(worker, LOG_NOTICE, name, text);
+    }
+}
+
 /* Check and post a line.  1: it is settled, 0: later. */
 static int post(const struct argus_worker *worker, const struct argus_queue_entry *entry,
                 const char *line)
@@ -203,11 +218,13 @@ static int post(const struct argus_worker *worker, const struct argus_queue_entr
     find_target(step, &target);
     status =
         argus_accounting_post_retry(&worker->slurm, &target, field, line, worker->post_s, &err);
-    if (status == ARGUS_POST_DONE)
+    if (status == ARGUS_POST_DONE) {
         complain(worker, LOG_INFO, entry->name, line);
-    else
+        follow_policy(worker, entry->name, line);
+    } else {
         complain(worker, status == ARGUS_POST_LATER ? LOG_INFO : LOG_WARNING, entry->name,
                  err.text);
+    }
     return status != ARGUS_POST_LATER;
 }
 

@@ -8,15 +8,17 @@
 #define ARGUS_EPILOG_WORKER_H
 
 #include "analyzer/epilog/accounting.h"
+#include "analyzer/epilog/policy.h"
 #include "analyzer/epilog/queue.h"
 
 struct argus_worker {
     struct argus_queue *queue;
     struct argus_slurm slurm;
     const char *analyze, *record; /* programs */
-    int memory_mb;                /* address space of the user half; 0: no limit */
-    int analyze_s;                /* longest time of an analysis */
-    int post_s;                   /* how long posting is tried; the sweeper goes on */
+    struct argus_policy policy;
+    int memory_mb; /* address space of the user half; 0: no limit */
+    int analyze_s; /* longest time of an analysis */
+    int post_s;    /* how long posting is tried; the sweeper goes on */
     void (*log)(void *arg, int priority, const char *text);
     void *log_arg;
 };
