@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Constructed jobs and their one right verdict. */
+#include <config.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "analyzer/detect/testjob/jobsim.h"
+#include "analyzer/timeline/timeline_io.h"
+#include "analyzer/verdict/arbiter.h"
+#include "analyzer/verdict/build.h"
+
+static char dir[64];
+
+static int setup(void **state)
+{
+    (void)state;
+    strcpy(dir, "/tmp/argus-detect-XXXXXX");
+    return mkdtemp(dir) ? 0 : -1;
+}
+
+static void empty_dir(void)
+{
+    char **paths;
+    size_t n;
+
+    if (argus_timeline_list(dir, &paths, &n, NULL))
+        return;
+    for (size_t i = 0; i < n; i++)
+        unlink(paths[i]);
+    argus_timeline_list_free(paths, n);
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    empty_dir();
+    return rmdir(dir);
+}
+
+static struct argus_verdict *verdict_of(const struct job_spec *s)
+{
+    argus_error_t err = {{0}};
+    struct argus_model *m;
+    struct argus_verdict *v;
+
+    empty_dir();
+    if (job_run(s, dir, &err))
+        fail_msg("%s", err.text);
+    m = argus_model_load(dir, NULL, &err);
+    if (!m)
+        fail_msg("%s", err.text);
+    v = argus_diagnose(m, &err);
+    argus_model_destroy(m);
+    if (!v)
+        fail_msg("%s", err.text);
+    return v;
+}
+
+static void expect(struct argus_verdict *v, enum argus_verdict_kind kind, int rank)
+{
+    if (v->kind != kind)
+        fail_msg("%s, expected %s: %s", argus_verdict_kind_name(v->kind),
+                 argus_verdict_kind_name(kind), v->n_explained ? v->explained[0] : "");
+    if (rank >= 0) {
+        assert_int_equal(v->n_culprits, 1);
+        assert_int_equal(v->culprits[0].rank, rank);
+    } else {
+        assert_int_equal(v->n_culprits, 0);
+    }
+}
+
+static struct job_fault *one(struct job_spec *s, int world, enum job_fault_kind kind, int rank)
+{
+    struct job_fault *f;
+
+    job_spec_init(s, world);
+    f = job_spec_fault(s, kind);
+    f->rank = rank;
+    return f;
+}
+
+static void check(struct job_spec *s, enum argus_verdict_kind kind, int rank)
+{
+    struct argus_verdict *v = verdict_of(s);
+
+    expect(v, kind, rank);
+    argus_verdict_destroy(v);
+}
+
+static void sub_kinds(void **state)
+{
+    static const struct {
+        enum job_fault_kind kind;
+        double factor;
+        int memory;
+        const char *pattern, *subkind;
+    } rows[] = {
+        {JOB_SLOW_RANK, 1.3, 0, NULL, "clock"},
+        {JOB_SLOW_FAMILY, 2.0, 1, NULL, "memory"},
+        {JOB_SLOW_FAMILY, 1.3, 0, NULL, "compute-bound"},
+        {JOB_SLOW_KERNEL, 2.0, 0, "flash_bwd", "one-class"},
+        {JOB_SHARED_GPU, 2.0, 0, NULL, "shared-gpu"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct job_spec s;
+        struct job_fault *f = one(&s, 8, rows[i].kind, 3);
+        struct argus_verdict *v;
+
+        f->factor = rows[i].factor;
+        f->memory = rows[i].memory;
+        f->pattern = rows[i].pattern;
+        v = verdict_of(&s);
+        expect(v, ARGUS_VERDICT_COMPUTE_STRAGGLER, 3);
+        assert_non_null(v->subkind);
+        assert_string_equal(v->subkind, rows[i].subkind);
+        argus_verdict_destroy(v);
+    }
+}
+
+static void times(void **state)
+{
+    struct job_spec s;
+    struct argus_verdict *v;
+    struct job_fault *f;
+
+    (void)state;
+    f = one(&s, 8, JOB_SLOW_RANK, 3);
+    f->factor = 1.2;
+    f->from = 30;
+    v = verdict_of(&s);
+    expect(v, ARGUS_VERDICT_COMPUTE_STRAGGLER, 3);
+    assert_in_range(v->onset_step, 29, 31);
+    assert_int_equal(v->recovered_step, ARGUS_UNKNOWN);
+    argus_verdict_destroy(v);
+
+    f->from = 15;
+    f->to = 40;
+    v = verdict_of(&s);
+    expect(v, ARGUS_VERDICT_COMPUTE_STRAGGLER, 3);
+    assert_in_range(v->onset_step, 14, 16);
+    assert_in_range(v->recovered_step, 39, 41);
+    assert_string_equal(v->pattern, "episode");
+    argus_verdict_destroy(v);
+
+    f = one(&s, 8, JOB_RAMP, 3);
+    f->factor = 1.5;
+    v = verdict_of(&s);
+    expect(v, ARGUS_VERDICT_COMPUTE_STRAGGLER, 3);
+    assert_string_equal(v->pattern, "ramp");
+    argus_verdict_destroy(v);
+
+    /* a late start of one rank in the first step is warm-up */
+    f = one(&s, 8, JOB_LATE_START, 3);
+    f->ms = 500;
+    f->to = 1;
+    check(&s, ARGUS_VERDICT_OK, -1);
+}
+
+static void five_percent(void **state)
+{
+    (void)state;
+    for (int world = 4; world <= 32; world *= 2) {
+        struct job_spec s;
+        struct job_fault *f = one(&s, world, JOB_SLOW_RANK, world / 2 + 1);
+
+        f->factor = 1.05;
+        check(&s, ARGUS_VERDICT_COMPUTE_STRAGGLER, world / 2 + 1);
+    }
+}
+
+static void stalls(void **state)
+{
+    static const struct {
+        enum job_fault_kind kind;
+        double ms;
+        int every, grow;
+        enum argus_verdict_kind verdict;
+        const char *pattern;
+    } rows[] = {
+        {JOB_HOST_STALL, 10, 1, 0, ARGUS_VERDICT_HOST_STALL, "persistent"},
+        {JOB_HOST_STALL, 20, 5, 0, ARGUS_VERDICT_HOST_STALL, "periodic"},
+        {JOB_HOST_STALL, 20, 4, 1, ARGUS_VERDICT_HOST_STALL, "growing"},
+        {JOB_DATA_STALL, 15, 1, 0, ARGUS_VERDICT_DATA_STALL, "persistent"},
+        {JOB_JIT, 200, 20, 0, ARGUS_VERDICT_JIT_STALL, NULL},
+        {JOB_ALLOC_STALL, 20, 4, 0, ARGUS_VERDICT_ALLOCATOR_STALL, "periodic"},
+        {JOB_BARRIER_WORK, 20, 1, 0, ARGUS_VERDICT_HOST_STALL, "persistent"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct job_spec s;
+        struct job_fault *f = one(&s, 8, rows[i].kind, 2);
+        struct argus_verdict *v;
+
+        f->ms = rows[i].ms;
+        f->every = rows[i].every;
+        f->grow = rows[i].grow;
+        f->from = rows[i].kind == JOB_JIT ? 10 : 0;
+        v = verdict_of(&s);
+        expect(v, rows[i].verdict, 2);
+        if (rows[i].pattern)
+            assert_string_equal(v->pattern, rows[i].pattern);
+        argus_verdict_destroy(v);
+    }
+}
+
+static void rotating_stall(void **state)
+{
+    struct job_spec s;
+    struct job_fault *f = one(&s, 8, JOB_HOST_STALL, -1);
+    struct argus_verdict *v;
+
+    (void)state;
+    f->ms = 20;
+    f->every = 3;
+    v = verdict_of(&s);
+    assert_int_equal(v->kind, ARGUS_VERDICT_HOST_STALL);
+    assert_string_equal(v->pattern, "rotating");
+    argus_verdict_destroy(v);
+}
+
+static void links(void **state)
+{
+    struct job_spec s;
+    struct job_fault *f = one(&s, 16, JOB_LINK_NIC, 5);
+    struct argus_verdict *v;
+
+    (void)state;
+    /* one data parallel group of four: its ring hides which of its members it is */
+    s.tp = 4;
+    s.ranks_per_node = 4;
+    f->factor = 5;
+    v = verdict_of(&s);
+    expect(v, ARGUS_VERDICT_SLOW_LINK, -1);
+    assert_non_null(v->link);
+    assert_string_equal(v->link->scope, "nic");
+    assert_int_equal(v->link->n_candidates, 4);
+    assert_string_equal(v->link->candidates[1], "rank5@n01");
+    assert_true(v->link->factor > 4.5 && v->link->factor < 5.5);
+    argus_verdict_destroy(v);
+
+    /* within the node: the node's only group */
+    f->kind = JOB_LINK_RANK;
+    f->factor = 3;
+    v = verdict_of(&s);
+    assert_int_equal(v->kind, ARGUS_VERDICT_SLOW_LINK);
+    assert_string_equal(v->link->scope, "gpu");
+    assert_string_equal(v->link->node, "n01");
+    argus_verdict_destroy(v);
+
+    /* all inter-node groups slower than they were: the fabric, or one of its nodes */
+    f->kind = JOB_LINK_NODE;
+    f->node = 1;
+    f->factor = 10;
+    f->from = 30;
+    v = verdict_of(&s);
+    assert_int_equal(v->kind, ARGUS_VERDICT_SLOW_LINK);
+    assert_string_equal(v->link->scope, "fabric");
+    assert_in_range(v->onset_step, 29, 31);
+    argus_verdict_destroy(v);
+
+    /* a pair of a pipeline */
+    f = one(&s, 16, JOB_LINK_PAIR, 5);
+    s.tp = 2;
+    s.pp = 4;
+    s.ranks_per_node = 4;
+    f->rank2 = 9;
+    f->factor = 40;
+    v = verdict_of(&s);
+    assert_int_equal(v->kind, ARGUS_VERDICT_SLOW_LINK);
+    assert_string_equal(v->link->scope, "pair");
+    assert_int_equal(v->link->rank, 5);
+    assert_int_equal(v->link->peer, 9);
+    argus_verdict_destroy(v);
+}
+
+static void imbalances(void **state)
+{
+    struct job_spec s;
+    struct job_fault *f = one(&s, 16, JOB_SLOW_STAGE, -1);
+    struct argus_verdict *v;
+
+    (void)state;
+    s.pp = 4;
+    f->stage = 3;
+    f->factor = 1.5;
+    v = verdict_of(&s);
+    expect(v, ARGUS_VERDICT_PIPELINE_IMBALANCE, -1);
+    assert_int_equal(v->stage, 3);
+    argus_verdict_destroy(v);
+
+    f = one(&s, 8, JOB_IMBALANCE, 3);
+    f->factor = 1.4;
+    check(&s, ARGUS_VERDICT_WORKLOAD_IMBALANCE, 3);
+    f->rank = -1;
+    check(&s, ARGUS_VERDICT_WORKLOAD_IMBALANCE, -1);
+    f->kind = JOB_LONG_SEQUENCE;
+    check(&s, ARGUS_VERDICT_WORKLOAD_IMBALANCE, -1);
+    f = one(&s, 8, JOB_MOE_HOT, -1);
+    s.ep = 4;
+    f->factor = 2.5;
+    check(&s, ARGUS_VERDICT_MOE_IMBALANCE, -1);
+}
+
+static void nobody(void **state)
+{
+    struct job_spec s;
+    struct job_fault *f = one(&s, 8, JOB_COPY_BOUND, -1);
+
+    (void)state;
+    f->ms = 60;
+    check(&s, ARGUS_VERDICT_UNIFORM_SLOWDOWN, -1);
+    f->kind = JOB_EXTRA_REDUCE;
+    check(&s, ARGUS_VERDICT_UNIFORM_SLOWDOWN, -1);
+    f->kind = JOB_ALL_SLOW;
+    f->factor = 1.3;
+    f->from = 30;
+    check(&s, ARGUS_VERDICT_UNIFORM_SLOWDOWN, -1);
+    f = one(&s, 2, JOB_SLOW_RANK, 1);
+    f->factor = 1.3;
+    check(&s, ARGUS_VERDICT_SPLIT, -1);
+    f->from = 30;
+    check(&s, ARGUS_VERDICT_COMPUTE_STRAGGLER, 1);
+}
+
+static void two_faults(void **state)
+{
+    struct job_spec s;
+    struct job_fault *f = one(&s, 8, JOB_SLOW_RANK, 3);
+    struct argus_verdict *v;
+
+    (void)state;
+    f->factor = 1.5;
+    f = job_spec_fault(&s, JOB_HOST_STALL);
+    f->rank = 6;
+    f->ms = 60;
+    f->every = 6;
+    v = verdict_of(&s);
+    assert_int_equal(v->kind, ARGUS_VERDICT_COMPUTE_STRAGGLER);
+    assert_int_equal(v->culprits[0].rank, 3);
+    assert_int_equal(v->n_findings, 1);
+    assert_int_equal(v->findings[0].kind, ARGUS_VERDICT_HOST_STALL);
+    assert_int_equal(v->findings[0].culprits[0].rank, 6);
+    argus_verdict_destroy(v);
+}
+
+static void a_node(void **state)
+{
+    struct job_spec s;
+    struct argus_verdict *v;
+
+    (void)state;
+    job_spec_init(&s, 16);
+    s.ranks_per_node = 4;
+    for (int r = 4; r < 8; r++) {
+        struct job_fault *f = job_spec_fault(&s, JOB_SLOW_RANK);
+
+        f->rank = r;
+        f->factor = 1.25;
+    }
+    v = verdict_of(&s);
+    assert_int_equal(v->kind, ARGUS_VERDICT_COMPUTE_STRAGGLER);
+    assert_int_equal(v->n_culprits, 1);
+    assert_int_equal(v->culprits[0].rank, ARGUS_UNKNOWN);
+    assert_string_equal(v->culprits[0].node, "n01");
+    argus_verdict_destroy(v);
+}
+
+static void healthy(void **state)
+{
+    static const struct {
+        int world, tp, pp, ep;
+    } shapes[] = {{1, 1, 1, 1}, {2, 1, 1, 1}, {4, 2, 1, 1},  {4, 1, 2, 1}, {8, 1, 1, 1},
+                  {8, 2, 2, 1}, {8, 1, 1, 4}, {16, 4, 1, 1}, {16, 2, 4, 1}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++)
+        for (uint64_t seed = 1; seed <= 6; seed++) {
+            struct job_spec s;
+            struct argus_verdict *v;
+
+            job_spec_init(&s, shapes[i].world);
+            s.tp = shapes[i].tp;
+            s.pp = shapes[i].pp;
+            s.ep = shapes[i].ep;
+            s.seed = seed * 7919 + i;
+            s.noise = seed % 2 ? 0.01 : 0.03;
+            s.spread = seed % 3 ? 0.004 : 0.008;
+            s.clock_ms = seed % 2 ? 0 : 10;
+            s.ranks_per_node = seed % 2 ? 4 : 8;
+            v = verdict_of(&s);
+            if (v->kind != ARGUS_VERDICT_OK)
+                fail_msg("world %d tp %d pp %d ep %d seed %d: %s: %s", s.world, s.tp, s.pp, s.ep,
+                         (int)s.seed, argus_verdict_kind_name(v->kind),
+                         v->n_explained ? v->explained[0] : "");
+            argus_verdict_destroy(v);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(healthy), cmocka_unit_test(sub_kinds),
+        cmocka_unit_test(times),   cmocka_unit_test(five_percent),
+        cmocka_unit_test(stalls),  cmocka_unit_test(rotating_stall),
+        cmocka_unit_test(links),   cmocka_unit_test(imbalances),
+        cmocka_unit_test(nobody),  cmocka_unit_test(two_faults),
+        cmocka_unit_test(a_node),
+    };
+
+    return cmocka_run_group_tests_name("detect", tests, setup, teardown);
+}
