@@ -35,6 +35,12 @@ test_expect_success 'it has no executable stack and no text relocations' '
     readelf -lW "$so" | grep GNU_STACK | grep -v RWE &&
     ! readelf -d "$so" | grep TEXTREL
 '
+if ldd --version 2>&1 | grep -q -i -e glibc -e "gnu libc"; then test_set_prereq GLIBC; fi
+test_expect_success GLIBC 'it loads under a glibc as old as 2.17' '
+    objdump -T "$so" | grep -o "GLIBC_[0-9.]*" | sort -uV | tail -n 1 >newest &&
+    printf "GLIBC_2.17\n" | cat - newest | sort -V | tail -n 1 >later &&
+    grep -x "GLIBC_2.17" later
+'
 test_expect_success 'it uses no static thread storage' '
     ! readelf -lW "$so" | grep -w TLS
 '

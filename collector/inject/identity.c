@@ -224,6 +224,8 @@ int argus_identity_read(struct argus_identity *id)
     copy(id->job, sizeof(id->job), getenv("ARGUS_JOB"));
     copy(id->step, sizeof(id->step), getenv("ARGUS_STEP"));
     copy(id->node, sizeof(id->node), getenv("ARGUS_NODE"));
+    if (!id->node[0] && gethostname(id->node, sizeof(id->node) - 1))
+        id->node[0] = '\0';
     id->pid_start = start_time();
     read_conf(id);
     return 0;

@@ -21,6 +21,7 @@
 #include <time.h>
 
 #include "argus/record.h"
+#include "collector/inject/oldglibc.h"
 
 #define ARGUS_EXPORT __attribute__((visibility("default")))
 #define likely(x) __builtin_expect(!!(x), 1)

@@ -35,9 +35,9 @@ static uint32_t next_comm;  /* atomic */
 static char group_dummy[8]; /* its address is the group's handle up to v4 */
 
 static struct {
-    int *mask; /* atomic; NCCL's global, it reads it at every event; NULL: leave it */
-    int64_t toggle_at;
-    bool open;
+    int *mask;         /* atomic; NCCL's global, it reads it at every event; NULL: leave it */
+    int64_t toggle_at; /* atomic, for the tests' sake */
+    bool open;         /* atomic */
 } control;
 
 /* A slot that nobody used for longest: a context that NCCL still uses after
@@ -164,16 +164,20 @@ void argus_nccl_turn(struct argus_moment now)
 {
     int *mask = __atomic_load_n(&control.mask, __ATOMIC_ACQUIRE);
     int64_t pause = 60LL * 1000000000 * argus_identity.links_every_min;
+    int64_t at = __atomic_load_n(&control.toggle_at, __ATOMIC_RELAXED);
+    bool open;
 
     if (!mask)
         return;
-    if (!control.toggle_at)
-        control.toggle_at = now.mono + pause;
-    if (now.mono < control.toggle_at)
+    if (!at)
+        __atomic_store_n(&control.toggle_at, now.mono + pause, __ATOMIC_RELAXED);
+    if (!at || now.mono < at)
         return;
-    control.open = !control.open;
-    control.toggle_at = now.mono + (control.open ? LINKS_WINDOW : pause);
-    if (control.open)
+    open = !__atomic_load_n(&control.open, __ATOMIC_RELAXED);
+    __atomic_store_n(&control.open, open, __ATOMIC_RELAXED);
+    __atomic_store_n(&control.toggle_at, now.mono + (open ? LINKS_WINDOW : pause),
+                     __ATOMIC_RELAXED);
+    if (open)
         __atomic_fetch_or(mask, MASK_LINKS, __ATOMIC_RELAXED);
     else
         __atomic_fetch_and(mask, ~(int)MASK_LINKS, __ATOMIC_RELAXED);

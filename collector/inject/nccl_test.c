@@ -412,6 +412,40 @@ static void test_links(void **state)
     }
 }
 
+/* A window of ten seconds every two minutes, by the mask alone. */
+static void links_window(void *unused)
+{
+    const int links_bits = NE_PROXY_OP | NE_PROXY_STEP;
+    struct argus_moment t = argus_moment_now();
+    struct table table;
+    struct view view;
+
+    (void)unused;
+    open_table(&table, 5, 9, 4, 0);
+    CHECK(!(table.mask & links_bits));
+    CHECK(testkit_open(&view, spool));
+    nanosleep(&(struct timespec){0, 300000000}, NULL); /* the worker has had a turn */
+    for (int s = 0; s <= 119; s += 10, t.mono += 10000000000) {
+        argus_nccl_turn(t);
+        CHECK(!(__atomic_load_n(&table.mask, __ATOMIC_RELAXED) & links_bits));
+    }
+    t.mono += 2000000000;
+    argus_nccl_turn(t);
+    CHECK((__atomic_load_n(&table.mask, __ATOMIC_RELAXED) & links_bits) == links_bits);
+    CHECK(__atomic_load_n(&table.mask, __ATOMIC_RELAXED) & NE_COLL_API);
+    t.mono += 11000000000;
+    argus_nccl_turn(t);
+    CHECK(!(__atomic_load_n(&table.mask, __ATOMIC_RELAXED) & links_bits));
+    CHECK(__atomic_load_n(&table.mask, __ATOMIC_RELAXED) & NE_COLL_API);
+}
+
+static void test_links_window(void **state)
+{
+    (void)state;
+    testkit_conf(spool, "links=2\n");
+    assert_int_equal(testkit_child(links_window, NULL), 0);
+}
+
 static void words(void **state)
 {
     static const struct {
@@ -457,6 +491,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_many_comms, setup, teardown),
         cmocka_unit_test_setup_teardown(test_off, setup, teardown),
         cmocka_unit_test_setup_teardown(test_links, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_links_window, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

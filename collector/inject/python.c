@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "collector/inject/python.h"
 
+#include "collector/inject/oldglibc.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>

@@ -50,10 +50,13 @@ done
 sources=
 for f in "$root"/collector/inject/*.c; do
     case $f in
-    *_test.c | *_bench.c | */fake_cupti.c | */testkit.c | */ringdump.c | */probe.c) ;;
+    *_test.c | *_bench.c | */cupti_check.c | */fake_cupti.c | */testkit.c | */ringdump.c | */probe.c) ;;
     *) sources="$sources $f" ;;
     esac
 done
+$CC -std=gnu11 -c -I"$work" -I"$root" -I"$root/include" ${includes:-} \
+    "$root/collector/inject/cupti_check.c" -o "$work/check.o" ||
+    { echo "run.sh: this toolkit's layouts are not the ones we know" >&2; exit 1; }
 so=$work/libargus-collector.so
 $CC -std=gnu11 -O2 -fPIC -fvisibility=hidden -shared -I"$work" -I"$root" -I"$root/include" \
     ${includes:-} $sources -o "$so" -Wl,-z,nodelete -Wl,--as-needed -ldl -lpthread ||
