@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "collector/record/files.h"
 #include "collector/record/source.h"
 
 #include <errno.h>
@@ -250,35 +249,6 @@ static const char *end_of(const argus_source_t *s, int drained)
     return drained ? "drained" : "killed";
 }
 
-/* Sources that the plugin left to the user: the collector may never have heard of them. */
-static void fold_standdowns(argus_source_t *s)
-{
-    static const char *const names[] = {"cupti", "nccl", "nvtx", "stacks"};
-    struct argus_ring_header *h = &s->header;
-    char spool[sizeof(s->ring_path)];
-    json_t *lines, *line;
-    size_t at;
-
-    snprintf(spool, sizeof(spool), "%s", s->ring_path);
-    *strrchr(spool, '/') = '\0';
-    lines = argus_files_standdown(spool);
-    json_array_foreach(lines, at, line)
-    {
-        char name[16];
-        int rank;
-
-        if (sscanf(json_string_value(line), "rank=%d source=%15s reason=user-set", &rank, name) !=
-                2 ||
-            rank != h->rank)
-            continue;
-        for (int i = 0; i < 4; i++) {
-            if (!strcmp(names[i], name) && h->standdown[i] == ARGUS_REASON_NONE)
-                h->standdown[i] = ARGUS_REASON_USER_SET;
-        }
-    }
-    json_decref(lines);
-}
-
 /* The compact copy that there was no room for; the open file stays. */
 static void remove_half(const argus_source_t *s)
 {
@@ -296,7 +266,6 @@ int argus_source_seal(argus_source_t *s, int drained, argus_error_t *err)
     if (!s->broken && argus_ring_header(&s->ring, &h, NULL) == 0)
         s->header = h;
     if (s->stream) {
-        fold_standdowns(s);
         argus_stream_header(s->stream, &s->header, 0);
         rc = argus_stream_seal(s->stream, end_of(s, drained), &s->stats, err);
         s->stream = NULL;
