@@ -126,7 +126,6 @@ int argus_detect_link(const struct argus_model *m, struct argus_evidence_list *o
 int argus_detect_host(const struct argus_model *m, struct argus_evidence_list *out);
 int argus_detect_pipeline(const struct argus_model *m, struct argus_evidence_list *out);
 int argus_detect_workload(const struct argus_model *m, struct argus_evidence_list *out);
-int argus_detect_moe(const struct argus_model *m, struct argus_evidence_list *out);
 int argus_detect_uniform(const struct argus_model *m, struct argus_evidence_list *out);
 int argus_detect_distribution(const struct argus_model *m, struct argus_evidence_list *out);
 

@@ -414,6 +414,44 @@ static int list_classes(const struct place *p, struct argus_evidence *e)
     return 0;
 }
 
+/* Blocks: how far the transfers of a slow path lie from those of a normal one of its shape, against
+ * how far its own ranks lie apart. */
+static int add_blocks(const struct place *p, struct argus_evidence *e,
+                      const struct argus_link_group *g)
+{
+    const struct argus_model *m = p->m;
+    const struct argus_comm_class *c = &m->comm_classes[g->classes[0]], *o = NULL;
+    double *x = malloc(3 * ((size_t)m->n_steps + 1) * sizeof(*x)), *y = x + m->n_steps + 1,
+           *z = y + m->n_steps + 1;
+    size_t nx = 0, ny = 0, nz = 0;
+    int rc = x ? 0 : -1;
+
+    for (size_t i = 0; i < p->n && !o && !rc; i++)
+        for (size_t j = 0; j < p->groups[i].n_classes && !o; j++) {
+            const struct argus_comm_class *k = &m->comm_classes[p->groups[i].classes[j]];
+
+            if (!p->groups[i].slow && p->groups[i].inter == g->inter &&
+                p->groups[i].pair == g->pair && k->func == c->func && k->bytes == c->bytes &&
+                k->count == c->count)
+                o = k;
+        }
+    for (int k = g->first; o && !rc && k < g->end && k < m->n_steps; k++) {
+        if (!m->use[k] || isnan(c->work[k]) || isnan(o->work[k]))
+            continue;
+        x[nx++] = (double)c->work[k];
+        y[ny++] = (double)o->work[k];
+        z[nz++] = (double)c->spread[k];
+    }
+    if (nx && ny)
+        rc = argus_evidence_line(e, m, -1, "w1_between_us",
+                                 argus_w1_samples(x, NULL, nx, y, NULL, ny) / 1e3,
+                                 argus_median_inplace(z, nz) / 1e3, "us",
+                                 "transfers against a normal group of the same shape; peers: "
+                                 "between the group's own ranks");
+    free(x);
+    return rc;
+}
+
 static int describe(const struct place *p, struct argus_evidence *e, const char *where)
 {
     const struct argus_model *m = p->m;
@@ -448,8 +486,11 @@ static int describe(const struct place *p, struct argus_evidence *e, const char 
                      g->by_past ? "its own past" : "groups of the same shape");
             if (argus_evidence_line(e, m, -1, "link_residual", g->ratio, 1.0, "ratio", note))
                 return -1;
-            if (!lines++)
+            if (!lines++) {
                 snprintf(name, sizeof(name), "%s", m->groups[g->group].name);
+                if (add_blocks(p, e, g))
+                    return -1;
+            }
         }
     }
     e->link->factor = ratio / weight;
