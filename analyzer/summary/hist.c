@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/summary/refine.h"
+
 #define OCTAVE_BITS 7
 #define OCTAVE (1u << OCTAVE_BITS)
 #define CAPACITY_FIRST 8u
@@ -16,6 +18,7 @@
 #define NARROW_DEN 10
 /* Durations handed to the density: each bin is represented, the rest shared out by count. */
 #define SAMPLES 512u
+#define MODES_MAX 64u
 
 uint32_t argus_hist_bin_of(int64_t duration)
 {
@@ -161,7 +164,7 @@ static int64_t bin_max(const struct argus_hist_bin *b)
 }
 
 /* Value of rank k (0..count-1) in sorted bins, linear between a bin's extremes. */
-static int64_t value_at(const struct argus_hist_bin *b, uint64_t k)
+int64_t argus_hist_value_at(const struct argus_hist_bin *b, uint64_t k)
 {
     while (k >= b->count) {
         k -= b->count;
@@ -181,8 +184,8 @@ static void summarise(const struct argus_hist_bin *b, size_t n, struct argus_mod
     }
     mode->min = bin_min(&b[0]);
     mode->max = bin_max(&b[n - 1]);
-    mode->p50 = value_at(b, (mode->count - 1) / 2);
-    mode->p99 = value_at(b, (uint64_t)((double)(mode->count - 1) * 0.99 + 0.5));
+    mode->p50 = argus_hist_value_at(b, (mode->count - 1) / 2);
+    mode->p99 = argus_hist_value_at(b, (uint64_t)((double)(mode->count - 1) * 0.99 + 0.5));
 }
 
 /* Borders between clusters, as values: cluster i ends below borders[i]. */
@@ -206,8 +209,8 @@ static size_t borders_of(const struct argus_hist_bin *b, size_t n, uint64_t coun
             k = k < 1 ? 1 : k;
         }
         for (uint64_t j = 0; j < k && n_x < n + SAMPLES; j++) {
-            int64_t v =
-                value_at(&b[i], k == 1 ? (b[i].count - 1) / 2 : j * (b[i].count - 1) / (k - 1));
+            int64_t v = argus_hist_value_at(&b[i], k == 1 ? (b[i].count - 1) / 2
+                                                          : j * (b[i].count - 1) / (k - 1));
 
             x[n_x++] = v > 0 ? v : 1;
         }
@@ -224,25 +227,25 @@ out:
 static size_t cut(const struct argus_hist_bin *b, size_t n, uint64_t count,
                   struct argus_mode *modes, size_t max_modes)
 {
-    int64_t borders[64];
-    size_t n_borders, first = 0, n_out = 0;
+    int64_t borders[MODES_MAX];
+    size_t first[MODES_MAX] = {0}, n_borders, n_parts = 1, at = 0;
 
-    if (max_modes > 64)
-        max_modes = 64;
+    if (max_modes > MODES_MAX)
+        max_modes = MODES_MAX;
     n_borders = borders_of(b, n, count, borders, max_modes);
-    n_borders = n_borders ? n_borders - 1 : 0;
-    for (size_t i = 0; i < n_borders; i++) {
-        size_t last = first;
+    for (size_t i = 0; i + 1 < n_borders; i++) {
+        size_t last = at;
 
         while (last < n && bin_max(&b[last]) < borders[i])
             last++;
-        if (last == first || last == n)
+        if (last == at || last == n)
             continue;
-        summarise(b + first, last - first, &modes[n_out++]);
-        first = last;
+        first[n_parts++] = at = last;
     }
-    summarise(b + first, n - first, &modes[n_out++]);
-    return n_out;
+    n_parts = argus_refine(b, n, first, n_parts, max_modes);
+    for (size_t i = 0; i < n_parts; i++)
+        summarise(b + first[i], (i + 1 < n_parts ? first[i + 1] : n) - first[i], &modes[i]);
+    return n_parts;
 }
 
 size_t argus_hist_modes(const struct argus_hist *h, struct argus_mode *modes, size_t max_modes)
