@@ -78,8 +78,12 @@ static void say(struct recorder *r, const char *format, ...)
         f = fopen(path, "ae");
     }
     strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S", gmtime_r(&now, &tm));
-    if (f && (fprintf(f, "%s %s\n", when, text) < 0) | (fclose(f) != 0))
-        f = NULL; /* its disk is full, too */
+    if (f) {
+        int bad = fprintf(f, "%s %s\n", when, text) < 0;
+
+        if (fclose(f) != 0 || bad)
+            f = NULL; /* its disk is full, too */
+    }
     if (!f)
         fprintf(stderr, "%s %s\n", when, text);
 }

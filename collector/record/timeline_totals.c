@@ -17,6 +17,20 @@ static uint64_t hash(const void *data, size_t n)
     return h;
 }
 
+/* Names by what they say: which number a string got depends on when health values came in between. */
+static uint64_t hash_classes(argus_timeline_t *t, struct argus_class_row *rows, size_t n)
+{
+    uint64_t h = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        const char *name = argus_timeline_string(t, rows[i].name);
+
+        rows[i].name = 0;
+        h = h * 31 + hash(&rows[i], sizeof(rows[i])) + hash(name, strlen(name));
+    }
+    return h;
+}
+
 int main(int argc, char **argv)
 {
     argus_error_t err = {""};
@@ -49,8 +63,12 @@ int main(int argc, char **argv)
     for (int d = ARGUS_DS_COMMS; argc > 2 && d <= ARGUS_DS_MARKS; d++) {
         void *rows = argus_timeline_read_all(t, (enum argus_dataset)d, 0, &n, &err);
 
+        uint64_t h = d == ARGUS_DS_CLASSES
+                         ? hash_classes(t, rows, n)
+                         : hash(rows, n * argus_timeline_row_bytes((enum argus_dataset)d));
+
         printf("%s rows=%zu hash=%016llx\n", argus_timeline_dataset_name((enum argus_dataset)d), n,
-               (unsigned long long)hash(rows, n * argus_timeline_row_bytes((enum argus_dataset)d)));
+               (unsigned long long)h);
         free(rows);
     }
     argus_timeline_close(t);
