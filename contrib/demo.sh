@@ -3,7 +3,7 @@
 usage()
 {
     cat <<'USAGE'
-Usage: contrib/demo.sh [--keep]
+Usage: contrib/demo.sh [--keep] [--installed DIR]
 
 Shows argus at work, on one machine without a GPU: builds it, starts a private
 Slurm cluster of four nodes on loopback with argus' plugin and epilog, runs
@@ -16,15 +16,22 @@ Needs Debian 12 and root; missing packages are installed.  Everything else
 stays in one directory below ${TMPDIR:-/tmp} and is stopped and removed at the
 end.  Exit status 0: the three verdicts were the expected ones.
 
-  --keep   leave the cluster up, and say how to use it and how to stop it
+  --keep           leave the cluster up, and say how to use it and how to stop it
+  --installed DIR  build nothing: use the packages that are installed, and the
+                   stand-in GPU of the build directory DIR
 USAGE
 }
 
 set -u
 keep=no
+build=
 while [ $# -gt 0 ]; do
     case $1 in
     --keep) keep=yes ;;
+    --installed)
+        [ $# -ge 2 ] && build=$(cd "$2" && pwd) || exit 2
+        shift
+        ;;
     -h | --help)
         usage
         exit 0
@@ -72,8 +79,8 @@ finish()
         cat <<KEEP
 
 The cluster stays up.  In a shell of root:
-    eval "\$($srcdir/t/slurm/cluster.sh env $ARGUS_CLUSTER)"; PATH=$dir/inst/bin:\$PATH; cd $ARGUS_CLUSTER_WORK
-    runuser -u $ARGUS_CLUSTER_USER -- srun --argus -N4 --ntasks-per-node=2 --gres=gpu:2 $dir/build/contrib/simgpu/simtrain --help
+    eval "\$($srcdir/t/slurm/cluster.sh env $ARGUS_CLUSTER)"; PATH=$bindir:\$PATH; cd $ARGUS_CLUSTER_WORK
+    runuser -u $ARGUS_CLUSTER_USER -- srun --argus -N4 --ntasks-per-node=2 --gres=gpu:2 $simtrain --help
     $srcdir/t/slurm/cluster.sh stop $ARGUS_CLUSTER; rm -r $dir      # the end of it
 KEEP
     else
@@ -92,29 +99,47 @@ trap 'exit 143' TERM
 
 # ---------------------------------------------------------------------------
 say "packages"
-# shellcheck disable=SC2086
-need_packages $build_packages $cluster_packages || die "packages could not be installed"
-echo "all there"
+if [ -n "$build" ]; then
+    # Where the packages put them.
+    bindir=/usr/bin sbindir=/usr/sbin
+    spank=$(for d in /usr/lib/*/slurm-wlm /usr/lib64/slurm /usr/lib/slurm; do
+        [ ! -e "$d/spank_argus.so" ] || echo "$d/spank_argus.so"
+    done | head -n 1)
+    for file in "${spank:=spank_argus.so}" $bindir/argus $sbindir/argus-epilog \
+        "$build/contrib/simgpu/simtrain"; do
+        [ -e "$file" ] || die "$file is not there"
+    done
+    # shellcheck disable=SC2086
+    need_packages $cluster_packages || die "packages could not be installed"
+    echo "argus as installed: $($bindir/argus --version)"
+else
+    # shellcheck disable=SC2086
+    need_packages $build_packages $cluster_packages || die "packages could not be installed"
+    echo "all there"
 
-say "build (in $dir, $cores cores)"
-if [ ! -x "$srcdir/configure" ]; then
-    "$srcdir/contrib/autogen.sh" >"$dir/autogen.log" 2>&1 ||
-        { tail -n 20 "$dir/autogen.log" >&2; die "autogen.sh failed"; }
+    say "build (in $dir, $cores cores)"
+    if [ ! -x "$srcdir/configure" ]; then
+        "$srcdir/contrib/autogen.sh" >"$dir/autogen.log" 2>&1 ||
+            { tail -n 20 "$dir/autogen.log" >&2; die "autogen.sh failed"; }
+    fi
+    build=$dir/build bindir=$dir/inst/bin sbindir=$dir/inst/sbin
+    spank=$dir/inst/lib/slurm/spank_argus.so
+    mkdir "$build" && cd "$build" || exit 1
+    "$srcdir/configure" --quiet --prefix="$dir/inst" >"$dir/build.log" 2>&1 &&
+        make -j"$cores" >>"$dir/build.log" 2>&1 && make install >>"$dir/build.log" 2>&1 ||
+        { tail -n 20 "$dir/build.log" >&2; die "the build failed; all of it is in $dir/build.log"; }
+    echo "built and installed in $(($(date +%s) - began)) s"
 fi
-mkdir "$dir/build" && cd "$dir/build" || exit 1
-"$srcdir/configure" --quiet --prefix="$dir/inst" >"$dir/build.log" 2>&1 &&
-    make -j"$cores" >>"$dir/build.log" 2>&1 && make install >>"$dir/build.log" 2>&1 ||
-    { tail -n 20 "$dir/build.log" >&2; die "the build failed; all of it is in $dir/build.log"; }
-echo "built and installed in $(($(date +%s) - began)) s"
+simtrain=$build/contrib/simgpu/simtrain
 
 say "a private Slurm cluster: munge, MariaDB, slurmdbd, slurmctld, four slurmd"
 cat >"$dir/epilog" <<EPILOG
 #!/bin/sh
-exec $dir/inst/sbin/argus-epilog --spool $dir/spool/%n --log $dir/epilog.log
+exec $sbindir/argus-epilog --spool $dir/spool/%n --log $dir/epilog.log
 EPILOG
 chmod 755 "$dir/epilog"
 mkdir "$dir/spool"
-plugin="optional $dir/inst/lib/slurm/spank_argus.so spool=$dir/spool/%n"
+plugin="optional $spank spool=$dir/spool/%n"
 settings=$("$srcdir/t/slurm/cluster.sh" start --dir "$dir/slurm" --plugin "$plugin" \
     --epilog "$dir/epilog") || die "the cluster did not come up"
 eval "$settings"
@@ -123,7 +148,6 @@ echo "slurm.conf:     Epilog=$dir/epilog"
 sinfo
 
 # ---------------------------------------------------------------------------
-simtrain=$dir/build/contrib/simgpu/simtrain
 cd "$ARGUS_CLUSTER_WORK" || exit 1
 
 comment_of()
@@ -152,7 +176,7 @@ demo_job()
     sacct -X -P -j "$job" -o jobid,state,admincomment
     echo
     echo "\$ argus report $job"
-    runuser -u "$ARGUS_CLUSTER_USER" -- "$dir/inst/bin/argus" report "$job"
+    runuser -u "$ARGUS_CLUSTER_USER" -- "$bindir/argus" report "$job"
     if comment_of "$job" | grep -Eq "$expected"; then
         echo "(as expected)"
     else
