@@ -99,14 +99,18 @@ test_expect_success 'dpkg installs them, and the demo passes with the installed 
     grep "argus as installed" demo.log && grep "3 of 3 verdicts as expected" demo.log
 '
 
-test_expect_success 'another release of Slurm cannot be installed beside the plugin' '
-    inside sh -c "
-        dpkg -i $top/deb/*.deb >/dev/null &&
-        mkdir -p $top/fake/DEBIAN &&
-        printf \"Package: slurm-wlm-basic-plugins\nVersion: 99.05.1-1\nArchitecture: all\nMaintainer: nobody <nobody@example.org>\nDescription: a later Slurm\n\" >$top/fake/DEBIAN/control &&
-        dpkg-deb -b $top/fake $top/fake.deb >/dev/null &&
-        dpkg -i --auto-deconfigure $top/fake.deb" >upgrade.log 2>&1;
-    grep "$plugin" upgrade.log
+test_expect_success 'the package manager refuses another release of Slurm beside the plugin' '
+    mkdir -p "$top/fake/DEBIAN" &&
+    cat >"$top/fake/DEBIAN/control" <<-CONTROL &&
+	Package: slurm-wlm-basic-plugins
+	Version: 99.05.1-1
+	Architecture: $(dpkg --print-architecture)
+	Maintainer: nobody <nobody@example.org>
+	Description: a later Slurm
+	CONTROL
+    dpkg-deb -b "$top/fake" "$top/fake.deb" &&
+    ! inside sh -c "dpkg -i $top/deb/*.deb >/dev/null && dpkg -i $top/fake.deb" >upgrade.log 2>&1 &&
+    grep "$plugin depends on slurm-wlm-basic-plugins (<< " upgrade.log
 '
 
 test_expect_success 'nothing of it is installed on this machine' '

@@ -231,7 +231,11 @@ StorageUser=root
 StorageLoc=slurm
 CONF
     chmod 600 "$dir/slurmdbd.conf"
-    : >"$dir/cgroup.conf"
+    # No cgroup is used; slurmd looks for some all the same since 23.11.
+    case $(slurmd -V) in
+    'slurm 2'[12].* | 'slurm 23.02'*) ;;
+    *) echo "CgroupPlugin=disabled" ;;
+    esac >"$dir/cgroup.conf"
     if [ "$gpus" -gt 0 ]; then
         # Devices that do nothing: Slurm numbers them and never opens them.
         g=0
@@ -270,7 +274,8 @@ mariadb_options()
 
 # The grant tables stay unread, so mariadb-install-db's half minute of help
 # texts and time zones can be left out; slurmdbd's stored procedure needs the
-# bare system tables.
+# bare system tables.  slurmdbd would make its database itself, but then goes on
+# with a connection that MariaDB's client library 11.8.9 allows no columns.
 start_mariadb()
 {
     share=/usr/share/mysql
@@ -279,6 +284,7 @@ start_mariadb()
         echo "create database if not exists mysql;"
         echo "use mysql;"
         cat $share/mysql_system_tables.sql
+        echo "create database if not exists slurm;"
     } |
         mariadbd $(mariadb_options) --bootstrap --skip-grant-tables \
             >>"$dir/log/mariadb.out" 2>&1 ||
