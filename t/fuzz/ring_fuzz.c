@@ -266,7 +266,8 @@ int main(int argc, char **argv)
     const struct bytes conf = {(unsigned char *)conf_text, sizeof(conf_text) - 1};
     double seconds = argc > 1 ? atof(argv[1]) : 2;
     struct bytes ring[KIT_JOBS], saved[KIT_JOBS];
-    char top[64], spool[80], out[80];
+    char top[64], spool[80], out[80], path[96];
+    int terminal;
     const volatile sig_atomic_t stop = 0;
     unsigned long cases = 0;
     time_t start;
@@ -278,7 +279,7 @@ int main(int argc, char **argv)
     snprintf(top, sizeof(top), "%.40s/argus-ring-XXXXXX", tmp && *tmp ? tmp : "/tmp");
     if (!mkdtemp(top))
         return 1;
-    printf("# seed %llu, in %s\n", (unsigned long long)state, top);
+    printf("# seed %llu, in %s (messages)\n", (unsigned long long)state, top);
     fflush(stdout);
     snprintf(spool, sizeof(spool), "%s/spool", top);
     snprintf(out, sizeof(out), "%s/out", top);
@@ -292,8 +293,10 @@ int main(int argc, char **argv)
             return 1;
         }
     }
-    /* Errors are expected; they go to record-*.log or stderr. */
-    if (!freopen("/dev/null", "w", stderr) && errno)
+    /* What the recorder says, and a sanitizer when it stops us: a finding leaves it there. */
+    snprintf(path, sizeof(path), "%s/messages", top);
+    terminal = dup(STDERR_FILENO);
+    if (terminal < 0 || !freopen(path, "a", stderr))
         return 1;
     start = time(NULL);
     while (difftime(time(NULL), start) < seconds) {
@@ -317,8 +320,13 @@ int main(int argc, char **argv)
         alarm(0);
         empty(spool);
         empty(out);
+        if (ftruncate(STDERR_FILENO, 0) < 0)
+            return 1;
         cases++;
     }
+    fflush(stderr);
+    dup2(terminal, STDERR_FILENO);
+    close(terminal);
     empty(top);
     rmdir(top);
     for (int j = 0; j < KIT_JOBS; j++) {
