@@ -125,12 +125,15 @@ if [ -e "$dir/fresh" ]; then
 fi
 [ -n "$tests" ] || tests='$(make -s print-slurm-tests)'
 
+# Slurm's commands name each other their host.
+echo "127.0.0.1 localhost $(hostname)" >"$root/etc/hosts"
+
 # ---------------------------------------------------------------------------
 # The build and the tests.
 
 version=$(basename "$tarball")
 version=${version%.tar.*}
-rm -rf "$root/build" && mkdir "$root/build" &&
+rm -rf "$root/build" "$root"/tmp/* && mkdir "$root/build" &&
     tar -C "$root/build" --no-same-owner -xf "$tarball" || die "$tarball cannot be unpacked"
 cat >"$root/build/run" <<RUN
 set -u

@@ -233,7 +233,7 @@ CONF
     chmod 600 "$dir/slurmdbd.conf"
     # No cgroup is used; slurmd looks for some all the same since 23.11.
     case $(slurmd -V) in
-    'slurm 2'[12].* | 'slurm 23.02'*) ;;
+    *' '2[12].* | *' 23.02'*) ;;
     *) echo "CgroupPlugin=disabled" ;;
     esac >"$dir/cgroup.conf"
     if [ "$gpus" -gt 0 ]; then
@@ -278,12 +278,14 @@ mariadb_options()
 # with a connection that MariaDB's client library 11.8.9 allows no columns.
 start_mariadb()
 {
-    share=/usr/share/mysql
-    [ -r $share/mysql_system_tables.sql ] || share=/usr/share/mariadb
+    for tables in /usr/share/mariadb/mariadb_system_tables.sql \
+        /usr/share/mariadb/mysql_system_tables.sql /usr/share/mysql/mysql_system_tables.sql; do
+        [ ! -r $tables ] || break
+    done
     {
         echo "create database if not exists mysql;"
         echo "use mysql;"
-        cat $share/mysql_system_tables.sql
+        cat $tables
         echo "create database if not exists slurm;"
     } |
         mariadbd $(mariadb_options) --bootstrap --skip-grant-tables \
