@@ -138,7 +138,7 @@ rm -rf "$root/build" "$root"/tmp/* && mkdir "$root/build" &&
 cat >"$root/build/run" <<RUN
 set -u
 cd /build/$version || exit 1
-echo "Slurm \$(dpkg-query -W -f \"\\${Version}\" slurmctld), built with \$(nproc) cores"
+echo "Slurm \$(dpkg-query -W -f '\${Version}' slurmctld), built with \$(nproc) cores"
 { ./configure --quiet --enable-werror && make -j$(nproc) && make install; } >/build/build.log 2>&1 || {
     tail -n 40 /build/build.log
     echo "the build failed"
