@@ -99,7 +99,7 @@ test_expect_success 'dpkg installs them, and the demo passes with the installed 
     grep "argus as installed" demo.log && grep "3 of 3 verdicts as expected" demo.log
 '
 
-test_expect_success 'the package manager refuses another release of Slurm beside the plugin' '
+test_expect_success 'an upgrade of Slurm takes the plugin with it, and nothing else of Argus' '
     mkdir -p "$top/fake/DEBIAN" &&
     cat >"$top/fake/DEBIAN/control" <<-CONTROL &&
 	Package: slurm-wlm-basic-plugins
@@ -109,8 +109,9 @@ test_expect_success 'the package manager refuses another release of Slurm beside
 	Description: a later Slurm
 	CONTROL
     dpkg-deb -b "$top/fake" "$top/fake.deb" &&
-    ! inside sh -c "dpkg -i $top/deb/*.deb >/dev/null && dpkg -i $top/fake.deb" >upgrade.log 2>&1 &&
-    grep "$plugin depends on slurm-wlm-basic-plugins (<< " upgrade.log
+    inside sh -c "dpkg -i $top/deb/*.deb >/dev/null && apt-get install -s $top/fake.deb" >upgrade.log 2>&1 &&
+    grep "^Inst slurm-wlm-basic-plugins" upgrade.log && grep "^Remv $plugin" upgrade.log &&
+    ! grep "^Remv argus" upgrade.log
 '
 
 test_expect_success 'nothing of it is installed on this machine' '
