@@ -161,12 +161,14 @@ static double robust_z(struct scan *s, const struct argus_cohort *c, const struc
         int points = argus_cohort_ratio(c, s->m, c->ranks[i], q, at);
         double v = median_in(s, q, at, points, slow->first, slow->end, NULL);
 
-        if (!isnan(v))
+        /* among few ranks the one in question would be half of the spread */
+        if (!isnan(v) && (c->n >= ARGUS_COHORT_LARGE || c->ranks[i] != slow->rank))
             r[n++] = v;
     }
     median = argus_median(r, n);
     mad = argus_mad(r, n, median);
-    z = argus_robust_z(slow->ratio, median, mad, SPREAD_FLOOR);
+    z = argus_robust_z(slow->ratio, median, mad,
+                       c->n >= ARGUS_COHORT_LARGE ? SPREAD_FLOOR : 2 * SPREAD_FLOOR);
     free(r);
     free(q);
     free(at);

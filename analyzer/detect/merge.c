@@ -15,11 +15,24 @@ static int near(int a, int b)
     return (a < 0) == (b < 0) && (a < 0 || abs(a - b) <= ONSET_NEAR);
 }
 
+static int share_hits(const struct argus_evidence *a, const struct argus_evidence *b)
+{
+    for (size_t i = 0; i < a->n_hit; i++)
+        for (size_t j = 0; j < b->n_hit; j++)
+            if (a->hit[i] == b->hit[j])
+                return 1;
+    return 0;
+}
+
 static int belong(const struct argus_model *m, const struct argus_evidence *a,
                   const struct argus_evidence *b)
 {
-    if (a->kind != b->kind || a->outside || b->outside || !near(a->onset, b->onset) ||
-        !near(a->recovered, b->recovered))
+    if (a->kind != b->kind || !near(a->onset, b->onset) || !near(a->recovered, b->recovered))
+        return 0;
+    /* ways within the node and out of it that got slower together */
+    if (a->kind == ARGUS_VERDICT_SLOW_LINK)
+        return a->onset > 0 && share_hits(a, b);
+    if (a->outside || b->outside)
         return 0;
     if (a->kind == ARGUS_VERDICT_SPLIT)
         return 1;
@@ -33,10 +46,20 @@ static int take(const struct argus_model *m, struct argus_evidence *into,
                 struct argus_evidence *from)
 {
     struct argus_evidence_line *lines;
+    int *classes;
 
-    for (size_t i = 0; i < from->n_ranks; i++)
+    for (size_t i = 0; i < from->n_ranks && into->kind != ARGUS_VERDICT_SLOW_LINK; i++)
         if (argus_evidence_rank(into, from->ranks[i]))
             return -1;
+    classes = realloc(into->comm_classes,
+                      (into->n_comm_classes + from->n_comm_classes + 1) * sizeof(int));
+    if (!classes)
+        return -1;
+    into->comm_classes = classes;
+    if (from->n_comm_classes)
+        memcpy(classes + into->n_comm_classes, from->comm_classes,
+               from->n_comm_classes * sizeof(int));
+    into->n_comm_classes += from->n_comm_classes;
     for (size_t h = 0; h < from->n_hit; h++) {
         float *x = argus_evidence_excess(into, m, from->hit[h]);
 
@@ -65,7 +88,12 @@ static void retell(const struct argus_model *m, struct argus_evidence *e)
 {
     char who[256] = "";
     size_t on_node = 0;
-    int node = m->ranks[e->ranks[0]].node;
+    int node;
+
+    /* of a link the way within the node says most: its evidence came first and keeps its words */
+    if (e->kind == ARGUS_VERDICT_SLOW_LINK)
+        return;
+    node = m->ranks[e->ranks[0]].node;
 
     for (size_t i = 0; i < m->n_ranks; i++)
         on_node += m->ranks[i].node == node;

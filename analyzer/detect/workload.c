@@ -159,36 +159,45 @@ static int leaders(struct scan *s, const struct argus_cohort *c, double *ratio)
     return n;
 }
 
-/* Whose amount of work varies, the experts' or the rest's?  Variants of a class that run now and
- * then (other grids), and all-to-alls of uneven size, are what varies. */
+static double calls_of(const struct argus_model_rank *r, int kernel_class, double *time)
+{
+    const struct argus_rank_class *k = argus_rank_find_class(r, kernel_class);
+    double calls = 0;
+
+    for (int w = 0; k && w < r->n_windows; w++) {
+        calls += (double)k->count[w];
+        *time += (double)k->sum[w];
+    }
+    return r->n_rows ? calls / r->n_rows : 0;
+}
+
+/* Whose amount of work varies, the experts' or the rest's?  A class that is part of the program
+ * runs equally often on all ranks; a variant that follows the data (another grid) does not. */
 static int is_expert(const struct argus_model *m, const struct argus_cohort *c)
 {
-    double expert = 0, other = 0, expert_total = 0;
+    double expert = 0, other = 0;
 
     if (m->topology.ep <= 1)
         return 0;
-    for (size_t i = 0; i < c->n; i++) {
-        const struct argus_model_rank *r = &m->ranks[c->ranks[i]];
+    for (int kc = 0; (size_t)kc < m->n_kernel_classes; kc++) {
+        double least = INFINITY, most = 0, time = 0;
 
-        for (size_t k = 0; k < r->n_classes; k++) {
-            const struct argus_kernel_class *kc = &m->kernel_classes[r->classes[k].kernel_class];
-            double time = 0, calls = 0;
-            int is = kc->family == ARGUS_FAMILY_EXPERT;
+        if (m->kernel_classes[kc].kind != ARGUS_CLASS_COMPUTE)
+            continue;
+        for (size_t i = 0; i < c->n; i++) {
+            double calls = calls_of(&m->ranks[c->ranks[i]], kc, &time);
 
-            if (kc->kind != ARGUS_CLASS_COMPUTE)
-                continue;
-            for (int w = 0; w < r->n_windows; w++) {
-                time += (double)r->classes[k].sum[w];
-                calls += (double)r->classes[k].count[w];
-            }
-            expert_total += is ? time : 0;
-            if (calls < 0.7 * r->n_rows) {
-                expert += is ? time : 0;
-                other += is ? 0 : time;
-            }
+            least = fmin(least, calls);
+            most = fmax(most, calls);
         }
+        if (most - least <= 0.02 * most)
+            continue;
+        if (m->kernel_classes[kc].family == ARGUS_FAMILY_EXPERT)
+            expert += time;
+        else
+            other += time;
     }
-    return expert_total > 0 && expert > other;
+    return expert > other;
 }
 
 static int report(struct scan *s, const struct argus_cohort *c, int rank, double ratio,
