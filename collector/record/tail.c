@@ -27,6 +27,11 @@ static void drop(struct argus_blob *b, size_t bytes)
 {
     unsigned char *less;
 
+    /* A blob that failed for want of memory holds less than was put in. */
+    if (bytes > b->n)
+        bytes = b->n;
+    if (bytes == 0)
+        return;
     b->n -= bytes;
     memmove(b->data, b->data + bytes, b->n);
     if (b->capacity <= CAPACITY_KEEP || b->n * 4 > b->capacity)
