@@ -506,6 +506,30 @@ test_expect_success ROOT 'a step spool replaced by a link does not lead root any
     rm "$spool/n1/215.0" && rm -rf "$spool"/n1/queue/*
 '
 
+test_expect_success 'a step spool that its user locked or filled with directories is cleared' '
+    job 190 &&
+    as_user mkdir -p "$spool/n1/190.0/locked/in/it" &&
+    as_user touch "$spool/n1/190.0/locked/file" "$spool/n1/190.0/locked/in/file" &&
+    as_user chmod 0 "$spool/n1/190.0/locked/in" "$spool/n1/190.0/locked" &&
+    as_user sh -c "cd $spool/n1/190.0 && for i in \$(seq 100); do mkdir d e; touch f; cd d; done" &&
+    as_user chmod 0500 "$spool/n1/190.0" &&
+    run_epilog --foreground &&
+    test "$(comment 190)" = "$good" &&
+    test ! -e "$spool/n1/190.0" &&
+    nothing_left
+'
+
+test_expect_success 'links in a step spool are removed, not followed' '
+    job 191 &&
+    as_user mkdir "$home/precious" "$spool/n1/191.0/d" && as_user touch "$home/precious/file" &&
+    as_user chmod 0500 "$home/precious" &&
+    as_user ln -s "$home/precious" "$spool/n1/191.0/link" &&
+    as_user ln -s "$home/precious" "$spool/n1/191.0/d/link" &&
+    run_epilog --foreground &&
+    test ! -e "$spool/n1/191.0" && test -e "$home/precious/file" &&
+    test "$(stat -c %a "$home/precious")" = 500
+'
+
 test_expect_success 'FIFOs in place of files do not stop anything' '
     job 216 &&
     as_user mkfifo "$dir/.posted" "$dir/.comment" "$dir/step-0/step.json" &&

@@ -25,15 +25,20 @@ test_expect_success 'usage and bad options' '
     test_expect_code 2 "$argus" run -n 0 -- true &&
     test_expect_code 2 "$argus" run -n x -- true &&
     test_expect_code 2 "$argus" run -o dir=/tmp -- true &&
-    test_expect_code 1 "$argus" run -d bad -o window=none -- true 2>err &&
-    grep window err
+    test_expect_code 2 "$argus" run -d bad -o window=none -- true 2>err &&
+    grep window err &&
+    test_expect_code 2 "$argus" run -d bad -m everything -- true &&
+    test_expect_code 2 "$argus" run -d bad -o links=maybe -- true &&
+    test_expect_code 2 "$argus" run -d bad -o sources=cupti,psychic -- true &&
+    test_expect_code 2 "$argus" run -d "" -- true &&
+    ! test -e bad
 '
 
 test_expect_success 'the exit status is the command'\''s' '
     test_expect_code 7 "$argus" run -n 2 -d status --no-report -- sh -c "exit 7" &&
     test_expect_code 143 "$argus" run -d signal --no-report -- sh -c "kill -TERM \$\$" &&
-    test_expect_code 127 "$argus" run -d none --no-report -- ./no-such-program 2>err &&
-    grep no-such-program err
+    test_expect_code 127 "$argus" run -n 3 -d none -- ./no-such-program >out 2>err &&
+    test "$(grep -c no-such-program err)" = 1 && ! test -s out
 '
 
 test_expect_success 'a missing recorder is said, and nothing runs' '

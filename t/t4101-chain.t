@@ -46,6 +46,26 @@ test_expect_success 'masked straggler: its reduce-scatter looks faster, and it i
     is $V "any(\"arrives last\" in x for x in v[\"explained\"])" True
 '
 
+test_expect_success 'two or three ranks, one slow from the beginning: nobody can be blamed, and it is no "ok"' '
+    for n in 2 3; do
+        chain $n --slow-rank 1:1.3 &&
+        is $V "v[\"verdict\"], v[\"severity\"], ranks" "('\''split'\'', '\''critical'\'', [])" || return 1
+    done
+'
+
+test_expect_success 'three ranks, one slow since a step: its own past decides' '
+    chain 3 --slow-rank 1:1.3@20 &&
+    is $V "v[\"verdict\"], ranks" "('\''compute-straggler'\'', [1])"
+'
+
+test_expect_success 'a FIFO among the files of a job keeps nobody waiting' '
+    for f in job/step-0/step.json job/job.json; do
+        mv $f keep && mkfifo $f &&
+        timeout 20 "$argus" analyze --no-write job >out && timeout 20 "$argus" report job >out &&
+        rm $f && mv keep $f || return 1
+    done
+'
+
 # ---- the laboratory's four ---------------------------------------------------
 
 test_expect_success 'rank 0 fetches its data 40 ms late: rank 0, not the longest step' '

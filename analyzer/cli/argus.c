@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "analyzer/cli/cli.h"
@@ -38,6 +39,15 @@ void argus_cli_error(const char *command, const char *format, ...)
     fputc('\n', stderr);
 }
 
+FILE *argus_cli_stream(const char *path)
+{
+    struct stat st;
+
+    if (!strcmp(path, "-"))
+        return stdout;
+    return stat(path, &st) || S_ISREG(st.st_mode) || S_ISDIR(st.st_mode) ? NULL : fopen(path, "w");
+}
+
 static void usage(FILE *out)
 {
     fputs("Usage: argus COMMAND [OPTION...]\n"
@@ -65,6 +75,8 @@ static void version(void)
 
 int main(int argc, char **argv)
 {
+    char name[32];
+
     if (argc < 2) {
         usage(stderr);
         return ARGUS_EXIT_USAGE;
@@ -78,8 +90,12 @@ int main(int argc, char **argv)
         return ARGUS_EXIT_OK;
     }
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
-        if (!strcmp(argv[1], commands[i].name))
+        if (!strcmp(argv[1], commands[i].name)) {
+            /* getopt's messages begin with it */
+            snprintf(name, sizeof(name), "argus %s", commands[i].name);
+            argv[1] = name;
             return commands[i].run(argc - 1, argv + 1);
+        }
     }
     fprintf(stderr, "argus: no command \"%s\"; `argus --help` lists them\n", argv[1]);
     return ARGUS_EXIT_USAGE;

@@ -10,6 +10,8 @@
 #ifndef ARGUS_CLI_H
 #define ARGUS_CLI_H
 
+#include <stdio.h>
+
 #include "analyzer/util/error.h"
 
 #define ARGUS_EXIT_OK 0
@@ -26,6 +28,10 @@ struct argus_command {
 /* "argus analyze: TEXT" on stderr. */
 void argus_cli_error(const char *command, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* Where output to `path` goes that must not be written by way of a temporary file and rename: "-"
+ * is stdout, a device or a pipe is opened (the caller closes it).  NULL: it is neither. */
+FILE *argus_cli_stream(const char *path);
 
 int argus_cmd_run(int argc, char **argv);
 int argus_cmd_import(int argc, char **argv);

@@ -169,6 +169,14 @@ static int export_file(struct arguments *a, const char *dir, argus_error_t *err)
     int fd, rc = -1;
 
     umask(mask);
+    /* A device or a pipe must not be replaced by a file. */
+    out = argus_cli_stream(a->output);
+    if (out) {
+        rc = export_to(a, dir, out, err);
+        if (out != stdout && fclose(out) != 0 && rc == 0)
+            rc = argus_error(err, "%s: cannot write: %s", a->output, strerror(errno));
+        return rc;
+    }
     if (snprintf(temp, sizeof(temp), "%s.XXXXXX", a->output) >= (int)sizeof(temp))
         return argus_error(err, "%s: path is too long", a->output);
     fd = mkstemp(temp);
@@ -263,8 +271,7 @@ int argus_cmd_export(int argc, char **argv)
     }
     rc = argus_jobdir_resolve(a.what, &dir, &err);
     if (rc == 0)
-        rc = a.output && strcmp(a.output, "-") ? export_file(&a, dir, &err)
-                                               : export_to(&a, dir, stdout, &err);
+        rc = a.output ? export_file(&a, dir, &err) : export_to(&a, dir, stdout, &err);
     free(dir);
     free(a.ranks);
     if (rc != 0) {

@@ -30,7 +30,8 @@ static void usage(FILE *out)
     fputs("Usage: argus report [OPTION...] DIR|JOBID\n"
           "Shows the verdict of a job: what was slow, since when, what it cost, and why argus\n"
           "says so.  The job must have been analysed (argus analyze).\n\n"
-          "  --html FILE      write one self-contained HTML page there instead\n"
+          "  --html FILE      write one self-contained HTML page there instead; - is\n"
+          "                   standard output\n"
           "  --step ID        of this step; default: the step that cost most\n"
           "  --ascii          plain ASCII pictures\n"
           "  --color WHEN     auto, always or never; default auto: on a terminal, unless\n"
@@ -118,6 +119,23 @@ static struct argus_model *load_model(const char *dir, const struct argus_verdic
     return m;
 }
 
+/* To the file; what is no file, such as a device, must not be replaced by one. */
+static int write_html(const char *path, const struct argus_verdict *v, const struct argus_model *m,
+                      argus_error_t *err)
+{
+    FILE *out = argus_cli_stream(path);
+    int rc;
+
+    if (!out)
+        return argus_report_html(path, v, m, err);
+    rc = argus_report_html_to(out, v, m, err);
+    if (out != stdout && fclose(out) && !rc)
+        rc = argus_error(err, "%s", strerror(errno));
+    if (rc)
+        argus_error_prefix(err, "%s", path);
+    return rc;
+}
+
 static int report(const char *what, const struct options *o)
 {
     struct argus_verdict *v = NULL;
@@ -136,7 +154,7 @@ static int report(const char *what, const struct options *o)
     }
     m = load_model(dir, v);
     if (o->html) {
-        if (argus_report_html(o->html, v, m, &err) == 0)
+        if (write_html(o->html, v, m, &err) == 0)
             rc = ARGUS_EXIT_OK;
         else
             argus_cli_error(NAME, "%s", err.text);

@@ -25,6 +25,7 @@
 #define CANNOT_START 127
 
 static volatile sig_atomic_t interrupted;
+static const int passed_on_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 
 static void on_signal(int sig)
 {
@@ -45,17 +46,30 @@ static void usage(FILE *out)
           "  -q, --quiet              no report on the terminal\n"
           "  -h, --help               this text\n\n"
           "Each rank gets RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT, as torchrun\n"
-          "gives them, unless they are set.  The exit status is the command's: the first that\n"
-          "is not 0, or 128 + the signal that ended a rank.\n",
+          "gives them; the last two unless they are set.  The exit status is the command's: the\n"
+          "first that is not 0, or 128 + the signal that ended a rank.\n",
           out);
 }
 
 /* ---- processes ---------------------------------------------------------- */
 
+/* What the caller ignores (nohup) stays ignored, here and in the ranks. */
+static void set_signals(void (*from)(int), void (*to)(int))
+{
+    for (size_t i = 0; i < sizeof(passed_on_signals) / sizeof(passed_on_signals[0]); i++) {
+        struct sigaction sa;
+
+        if (sigaction(passed_on_signals[i], NULL, &sa) < 0 || sa.sa_handler != from)
+            continue;
+        sa = (struct sigaction){.sa_handler = to};
+        sigemptyset(&sa.sa_mask);
+        sigaction(passed_on_signals[i], &sa, NULL);
+    }
+}
+
 static void restore_signals(void)
 {
-    signal(SIGINT, SIG_DFL);
-    signal(SIGTERM, SIG_DFL);
+    set_signals(on_signal, SIG_DFL);
 }
 
 static int start_recorders(struct launch *l)
@@ -143,24 +157,57 @@ static void set_environment(const struct launch *l, int rank)
     set_sources(l, spool, rank);
 }
 
+static _Noreturn void become_rank(const struct launch *l, int rank, int told)
+{
+    ssize_t n;
+    int e;
+
+    restore_signals();
+    if (strcmp(l->conf.mode, "off"))
+        set_environment(l, rank);
+    execvp(l->command[0], l->command);
+    e = errno;
+    n = write(told, &e, sizeof(e));
+    _exit(n == sizeof(e) ? CANNOT_START : ARGUS_EXIT_ERROR);
+}
+
+/* 0 once the command runs, else why it does not. */
+static int start_rank(struct launch *l)
+{
+    int fds[2], e = 0;
+    ssize_t n;
+    pid_t pid;
+
+    /* Its end is close-on-exec: nothing comes when the command runs. */
+    if (pipe2(fds, O_CLOEXEC) < 0)
+        return errno;
+    pid = fork();
+    if (pid == 0)
+        become_rank(l, l->started, fds[1]);
+    if (pid < 0)
+        e = errno;
+    close(fds[1]);
+    if (pid > 0) {
+        l->ranks[l->started++] = pid;
+        do
+            n = read(fds[0], &e, sizeof(e));
+        while (n < 0 && errno == EINTR);
+        if (n != sizeof(e))
+            e = 0;
+    }
+    close(fds[0]);
+    return e;
+}
+
 static int start_ranks(struct launch *l)
 {
-    for (l->started = 0; l->started < l->n; l->started++) {
-        pid_t pid = fork();
+    while (l->started < l->n && !interrupted) {
+        int e = start_rank(l);
 
-        if (pid == 0) {
-            restore_signals();
-            if (strcmp(l->conf.mode, "off"))
-                set_environment(l, l->started);
-            execvp(l->command[0], l->command);
-            argus_cli_error("run", "%s: %s", l->command[0], strerror(errno));
-            _exit(CANNOT_START);
-        }
-        if (pid < 0) {
-            argus_cli_error("run", "cannot start rank %d: %s", l->started, strerror(errno));
+        if (e) {
+            argus_cli_error("run", "%s: cannot start: %s", l->command[0], strerror(e));
             return -1;
         }
-        l->ranks[l->started] = pid;
     }
     return 0;
 }
@@ -252,7 +299,6 @@ static int call_self(const struct launch *l, const char *command, int quiet)
 
 static int run(struct launch *l)
 {
-    struct sigaction sa = {.sa_handler = on_signal};
     int off = 0, status, rc = ARGUS_EXIT_ERROR;
 
     l->ranks = calloc((size_t)l->n, sizeof(*l->ranks));
@@ -264,12 +310,11 @@ static int run(struct launch *l)
     if (argus_run_find_parts(l) < 0 || argus_run_check_empty(l) < 0 || argus_run_make_spools(l) < 0)
         goto out;
     off = !strcmp(l->conf.mode, "off");
-    sigemptyset(&sa.sa_mask);
-    sigaction(SIGINT, &sa, NULL);
-    sigaction(SIGTERM, &sa, NULL);
+    set_signals(SIG_DFL, on_signal);
     if ((!off && start_recorders(l) < 0) || start_ranks(l) < 0) {
         signal_ranks(l, SIGTERM);
-        wait_ranks(l);
+        if (wait_ranks(l) == CANNOT_START)
+            rc = CANNOT_START;
         stop_recorders(l);
         goto out;
     }
@@ -301,6 +346,72 @@ static int add_setting(struct launch *l, const char *key_value)
     }
     argus_cli_error("run", "\"%s\" is no option; `argus run --help` lists them", key_value);
     return -1;
+}
+
+static int one_of(const char *text, size_t n, const char *const *words, size_t n_words)
+{
+    for (size_t i = 0; i < n_words; i++) {
+        if (strlen(words[i]) == n && !strncmp(text, words[i], n))
+            return 1;
+    }
+    return 0;
+}
+
+/* Words that step.conf takes from the plugin, which has checked them. */
+static int check_words(const struct argus_stepconf *conf)
+{
+    static const char *const modes[] = {"summary", "full", "off"},
+                             *const switches[] = {"on", "off"},
+                             *const sources[] = {"cupti", "nccl", "nvtx", "stacks"};
+    const char *p = conf->sources;
+
+    if (!one_of(conf->mode, strlen(conf->mode), modes, 3)) {
+        argus_cli_error("run", "mode=%s: summary, full or off expected", conf->mode);
+        return -1;
+    }
+    if (!one_of(conf->links, strlen(conf->links), switches, 2)) {
+        argus_cli_error("run", "links=%s: on or off expected", conf->links);
+        return -1;
+    }
+    for (;;) {
+        size_t n = strcspn(p, ",");
+
+        if (!one_of(p, n, sources, 4)) {
+            argus_cli_error("run", "sources=%s: of cupti, nccl, nvtx and stacks", conf->sources);
+            return -1;
+        }
+        if (!p[n])
+            return 0;
+        p += n + 1;
+    }
+}
+
+/* What -m and -o say, before anything is made. */
+static int check_settings(const struct launch *l)
+{
+    char *text = NULL;
+    struct argus_stepconf conf;
+    argus_error_t err = {""};
+    size_t size = 0;
+    FILE *f = open_memstream(&text, &size);
+    int rc;
+
+    if (!f) {
+        argus_cli_error("run", "no memory");
+        return -1;
+    }
+    for (int i = 0; i < l->n_settings; i++)
+        fprintf(f, "%s\n", l->settings[i]);
+    fclose(f);
+    rc = text ? argus_stepconf_parse(text, size, "option", &conf, &err) : -1;
+    if (rc < 0) {
+        argus_cli_error("run", "%s", text ? err.text : "no memory");
+    } else {
+        rc = check_words(&conf);
+        argus_stepconf_clear(&conf);
+    }
+    free(text);
+    return rc;
 }
 
 static int number(const char *text, int max)
@@ -379,6 +490,12 @@ int argus_cmd_run(int argc, char **argv)
     l.host[sizeof(l.host) - 1] = '\0';
     l.host[strcspn(l.host, ".")] = '\0';
     argus_run_free_port(l.port, sizeof(l.port));
+    if (!dir[0]) {
+        argus_cli_error("run", "--dir: no name given");
+        return ARGUS_EXIT_USAGE;
+    }
+    if (check_settings(&l) < 0)
+        return ARGUS_EXIT_USAGE;
     if (argus_run_make_directory(&l, dir) < 0)
         return ARGUS_EXIT_ERROR;
     return run(&l);

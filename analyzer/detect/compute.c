@@ -311,9 +311,10 @@ static int report_split(struct scan *s, const struct argus_cohort *c, const stru
     e->persistence = slow[0].persistence;
     e->pattern = "persistent";
     argus_evidence_text(e,
-                        "ranks %s compute %.1f %% longer than ranks %s; with as many on either "
-                        "side nothing in the job tells which is wrong",
-                        slower, 100 * (slow[0].ratio - 1), fast);
+                        "ranks %s compute %.1f %% longer than ranks %s; %s nothing in the job "
+                        "tells which is wrong",
+                        slower, 100 * (slow[0].ratio - 1), fast,
+                        2 * n == c->n ? "with as many on either side" : "among so few");
     return 0;
 }
 
@@ -377,7 +378,8 @@ static int find_split(struct scan *s, const struct argus_cohort *c)
             cut = i;
         }
     slow_n = n - cut;
-    if (n < 2 || !cut || slow_n * 5 < n * 2 || slow_n * 5 > n * 3 + (n < NAMED_FROM ? n : 0))
+    /* one of two or three is no minority that could be blamed either */
+    if (n < 2 || !cut || (n >= NAMED_FROM && (slow_n * 5 < n * 2 || slow_n * 5 > n * 3)))
         goto out;
     ratio = l[(cut + n) / 2].ratio / l[cut / 2].ratio;
     if (ratio < (n < NAMED_FROM ? SPLIT_SMALL : SPLIT_RATIO) ||

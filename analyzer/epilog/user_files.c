@@ -21,7 +21,7 @@
 /* A lock of another node, whose processes we cannot see, is given up after this. */
 #define LOCK_STALE_S 7200
 #define RING_SUFFIX ".ring"
-#define SPOOL_DEPTH_MAX 16
+#define EMPTY_ROUNDS_MAX 10000
 
 static int is_ring(const char *name)
 {
@@ -30,11 +30,64 @@ static int is_ring(const char *name)
     return n > suffix && !strcmp(name + n - suffix, RING_SUFFIX);
 }
 
-/* Remove what is in a directory; its own name stays.  -1: something is left. */
-static int empty_directory(int dirfd, const char *path, int depth)
+/* Open a directory of the user's own, whatever mode it was given. */
+static int open_to_empty(int dirfd, const char *path)
 {
-    int fd = openat(dirfd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), rc = 0;
+    const int flags = O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+    int fd = openat(dirfd, path, O_RDONLY | flags), handle;
+    char self[64];
+
+    if (fd < 0 && errno == EACCES) {
+        /* By its handle: the name may be a link by now. */
+        handle = openat(dirfd, path, O_PATH | flags);
+        if (handle < 0)
+            return -1;
+        snprintf(self, sizeof(self), "/proc/self/fd/%d", handle);
+        if (chmod(self, 0700) == 0)
+            fd = open(self, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        close(handle);
+    } else if (fd >= 0) {
+        fchmod(fd, 0700);
+    }
+    return fd;
+}
+
+/* Move what is in the directory `from` of `top` into `top`, then remove `from`. */
+static int flatten(int top, const char *from, unsigned long *serial)
+{
+    int fd = open_to_empty(top, from), rc = 0;
     DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    struct dirent *e;
+    char name[40];
+
+    if (!d) {
+        if (fd >= 0)
+            close(fd);
+        return -1;
+    }
+    while (rc == 0 && (e = readdir(d))) {
+        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") ||
+            unlinkat(fd, e->d_name, 0) == 0 || unlinkat(fd, e->d_name, AT_REMOVEDIR) == 0)
+            continue;
+        /* A directory without the write bit cannot be moved to another parent. */
+        close(open_to_empty(fd, e->d_name));
+        snprintf(name, sizeof(name), ".argus-%lu", ++*serial);
+        rc = renameat(fd, e->d_name, top, name);
+    }
+    closedir(d);
+    return rc == 0 ? unlinkat(top, from, AT_REMOVEDIR) : -1;
+}
+
+/*
+ * Remove what is in a directory; its own name stays.  -1: something is left.
+ * However deep a user nested directories in there, one descriptor of each
+ * kind does: each round takes the depth down by one.
+ */
+static int empty_directory(const char *path)
+{
+    int fd = open_to_empty(AT_FDCWD, path), rc = 0, again = 1;
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    unsigned long serial = 0;
     struct dirent *e;
 
     if (!d) {
@@ -42,28 +95,32 @@ static int empty_directory(int dirfd, const char *path, int depth)
             close(fd);
         return errno == ENOENT ? 0 : -1;
     }
-    while ((e = readdir(d))) {
-        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
-            continue;
-        if (unlinkat(fd, e->d_name, 0) == 0)
-            continue;
-        if (depth < SPOOL_DEPTH_MAX && empty_directory(fd, e->d_name, depth + 1) == 0 &&
-            unlinkat(fd, e->d_name, AT_REMOVEDIR) == 0)
-            continue;
-        rc = -1;
+    for (int round = 0; again && rc == 0 && round < EMPTY_ROUNDS_MAX; round++) {
+        again = 0;
+        rewinddir(d);
+        while ((e = readdir(d))) {
+            if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") ||
+                unlinkat(fd, e->d_name, 0) == 0)
+                continue;
+            again = 1;
+            rc |= flatten(fd, e->d_name, &serial);
+        }
     }
     closedir(d);
-    return rc;
+    return rc || again ? -1 : 0;
 }
 
 static int has_rings(const char *spool)
 {
-    DIR *d = opendir(spool);
+    int fd = open_to_empty(AT_FDCWD, spool), found = 0;
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
     struct dirent *e;
-    int found = 0;
 
-    if (!d)
+    if (!d) {
+        if (fd >= 0)
+            close(fd);
         return 0;
+    }
     while (!found && (e = readdir(d)))
         found = is_ring(e->d_name);
     closedir(d);
@@ -94,7 +151,7 @@ int argus_user_drain(const struct argus_work *work, const struct argus_stepconf 
             goto out;
         }
     }
-    if (empty_directory(AT_FDCWD, spool, 0) < 0)
+    if (empty_directory(spool) < 0)
         argus_error(err, "%s: cannot be emptied", spool);
     else
         rc = 0;

@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The keys that decide what counts as a fault: step.json, else job.json, else the defaults. */
 #include <config.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "analyzer/model/digest.h"
+
+#define FILE_MAX (16 << 20)
 
 /* Keys are numbers or their text, at the top or below "keys". */
 static int number(const json_t *root, const char *key, double *value)
@@ -30,6 +36,27 @@ static int number(const json_t *root, const char *key, double *value)
     return 1;
 }
 
+/* A file that is not there is no error: no text.  A FIFO must not make us wait. */
+static json_t *load(const char *path, json_error_t *err)
+{
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    json_t *root = NULL;
+    struct stat st;
+
+    *err = (json_error_t){.line = -1};
+    if (fd < 0) {
+        if (errno != ENOENT && errno != ENOTDIR)
+            snprintf(err->text, sizeof(err->text), "%s", strerror(errno));
+        return NULL;
+    }
+    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size > FILE_MAX)
+        snprintf(err->text, sizeof(err->text), "not a file, or too large");
+    else
+        root = json_loadfd(fd, JSON_REJECT_DUPLICATES, err);
+    close(fd);
+    return root;
+}
+
 void argus_model_read_keys(struct argus_model *m)
 {
     static const char *const files[] = {"job.json", "../job.json", "step.json"};
@@ -43,9 +70,11 @@ void argus_model_read_keys(struct argus_model *m)
 
         if ((size_t)snprintf(path, sizeof(path), "%s/%s", m->dir, files[i]) >= sizeof(path))
             continue;
-        if (!(root = json_load_file(path, JSON_REJECT_DUPLICATES, &jerr))) {
+        if (!(root = load(path, &jerr))) {
             if (jerr.line > 0)
                 argus_model_note(m, "%s: line %d: %s", path, jerr.line, jerr.text);
+            else if (jerr.text[0])
+                argus_model_note(m, "%s: %s", path, jerr.text);
             continue;
         }
         number(root, "info", &k.info);

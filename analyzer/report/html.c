@@ -273,6 +273,17 @@ static void page(struct html *h)
     html_put(h, "</main></body></html>\n");
 }
 
+int argus_report_html_to(FILE *out, const struct argus_verdict *v, const struct argus_model *m,
+                         argus_error_t *err)
+{
+    struct html h = {.v = v, .m = m, .out = out};
+
+    page(&h);
+    if (h.failed)
+        return argus_error(err, "no memory for a picture");
+    return fflush(out) || ferror(out) ? argus_error(err, "%s", strerror(errno)) : 0;
+}
+
 int argus_report_html(const char *path, const struct argus_verdict *v, const struct argus_model *m,
                       argus_error_t *err)
 {

@@ -220,7 +220,8 @@ static void add_nodes(struct exporter *x, const struct argus_verdict *v,
     }
 }
 
-static int add_step(struct exporter *x, const char *dir, argus_error_t *err)
+/* The metrics of nodes need the timelines. */
+static int add_step(struct exporter *x, const char *dir, int timelines, argus_error_t *err)
 {
     struct argus_model_options options;
     struct argus_model *m = NULL;
@@ -241,11 +242,12 @@ static int add_step(struct exporter *x, const char *dir, argus_error_t *err)
     if (!v)
         return -1;
     argus_model_options_init(&options);
-    m = argus_model_load(dir, &options, err);
-    if (!m)
+    m = timelines ? argus_model_load(dir, &options, err) : NULL;
+    if (timelines && !m)
         goto out;
     add_verdict(x, v);
-    add_nodes(x, v, m);
+    if (m)
+        add_nodes(x, v, m);
     rc = x->failed ? argus_error(err, "%s: out of memory", dir) : 0;
 out:
     argus_model_destroy(m);
@@ -275,10 +277,13 @@ int argus_export_prometheus(const char *dir, FILE *out, argus_error_t *err)
     struct exporter x = {0};
     char **steps = NULL;
     size_t n = 0;
-    int rc = argus_jobdir_steps(dir, &steps, &n, err);
+    argus_error_t none;
+    int rc = 0;
 
+    if (argus_jobdir_steps(dir, &steps, &n, &none) != 0)
+        rc = add_step(&x, dir, 0, err);
     for (size_t i = 0; i < n && rc == 0; i++)
-        rc = add_step(&x, steps[i], err);
+        rc = add_step(&x, steps[i], 1, err);
     if (rc == 0) {
         print(&x, out);
         if (fflush(out) != 0 || ferror(out))

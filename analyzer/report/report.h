@@ -24,6 +24,8 @@ void argus_report_options_for(struct argus_report_options *options, FILE *out);
 /* -1: writing failed. */
 int argus_report_text(FILE *out, const struct argus_verdict *v, const struct argus_model *m,
                       const struct argus_report_options *options);
+int argus_report_html_to(FILE *out, const struct argus_verdict *v, const struct argus_model *m,
+                         argus_error_t *err);
 /* Written whole, then renamed to `path`. */
 int argus_report_html(const char *path, const struct argus_verdict *v, const struct argus_model *m,
                       argus_error_t *err);
