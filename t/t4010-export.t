@@ -133,6 +133,17 @@ test_expect_success 'metrics: names, help and type once, then samples; no sample
     grep "^argus_job_training_step_duration_seconds{.*} 0.01$" out/argus.prom
 '
 
+test_expect_success 'what is no file is written to, not replaced by one' '
+    mkfifo pipe && { cat pipe >through & } && reader=$! &&
+    "$argus" export prometheus job -o pipe && wait $reader &&
+    test -p pipe && cmp through out/argus.prom
+'
+
+test_expect_success 'metrics of a verdict whose timelines are gone' '
+    mkdir gone && cp job/verdict.json gone/ &&
+    "$argus" export prometheus gone >gone.prom && grep "^argus_job_info" gone.prom
+'
+
 test_expect_success PROMTOOL 'promtool has nothing to say' '
     promtool check metrics <out/argus.prom
 '
