@@ -193,7 +193,9 @@ static hid_t make_row_type(const struct tl_table *t)
 
 static void start_library(void)
 {
-    /* HDF5's own exit handler would close our types before files that are still open. */
+    /* HDF5's own exit handler would close our types before files that are still open, and would trip
+     * over a file whose close failed (a full disk): such a one stays registered, half taken apart. */
+    H5dont_atexit();
     if (H5open() < 0)
         return;
     H5PLset_loading_state(0); /* a file must not make us load its filter */
