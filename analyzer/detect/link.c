@@ -279,9 +279,21 @@ static int own_past(struct scan *s, struct argus_link_group *g, double min_ratio
     return shift(s, g, series(s, g->total, NULL), min_ratio, 0) && g->onset >= 0;
 }
 
+/* Messages that differ between ranks or steps: their time follows the data, so that the past is no
+ * measure and only a majority of siblings is. */
+static int uneven(const struct scan *s, const struct argus_link_group *g)
+{
+    for (size_t i = 0; i < g->n_classes; i++)
+        if (s->m->comm_classes[g->classes[i]].bytes != s->m->comm_classes[g->classes[i]].bytes_max)
+            return 1;
+    return 0;
+}
+
 static void judge_group(struct scan *s, struct argus_link_group *g)
 {
     if (!g->actual)
+        return;
+    if (g->siblings < MIN_SIBLINGS && uneven(s, g))
         return;
     if (g->siblings >= 2) {
         int n = series(s, g->actual, g->expected);
@@ -333,7 +345,7 @@ static void common_past(struct scan *s)
         struct argus_link_group *g = &s->groups[i];
         size_t kin = 0, slower = 0;
 
-        if (g->slow || g->split || g->siblings < 2 || g->common)
+        if (g->slow || g->split || g->siblings < 2 || g->common || uneven(s, g))
             continue;
         for (size_t j = 0; j < s->n_groups; j++) {
             struct argus_link_group *o = &s->groups[j];

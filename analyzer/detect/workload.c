@@ -153,6 +153,7 @@ static int leaders(struct scan *s, const struct argus_cohort *c, double *ratio)
         if (!(ref > 0))
             continue;
         s->q[n] = most / ref;
+        s->at[n] = k;
         s->top[n++] = who;
     }
     *ratio = n ? argus_median(s->q, (size_t)n) : NAN;
@@ -243,7 +244,7 @@ static int scan_cohort(struct scan *s, const struct argus_cohort *c)
 {
     size_t *led = calloc(s->m->n_ranks + 1, sizeof(*led)), most = 0, n_leaders = 0;
     double ratio, uneven_ratio, amount, speed;
-    int n, who = -1, uneven = 0, rc = 0;
+    int n, who = -1, uneven = 0, onset = ARGUS_UNKNOWN, rc = 0;
 
     if (!led)
         return -1;
@@ -254,6 +255,8 @@ static int scan_cohort(struct scan *s, const struct argus_cohort *c)
     for (int i = 0; i < n; i++) {
         if (s->q[i] < MIN_RATIO)
             continue;
+        if (!uneven && i >= MIN_STEPS)
+            onset = s->at[i];
         s->top[uneven] = s->top[i];
         s->q[uneven++] = s->q[i];
         if (++led[s->top[i]] > most) {
@@ -288,8 +291,10 @@ static int scan_cohort(struct scan *s, const struct argus_cohort *c)
             slower += speed > 0 ? speed : 0;
             all += compute_of(s->m, (int)i);
         }
-        if (changes * 5 >= uneven && slower < 0.01 * all)
+        if (changes >= 3 && changes * 10 >= uneven && slower < 0.01 * all)
             rc = report(s, c, -1, uneven_ratio, (double)most / uneven, n_leaders, 0, 0);
+        if (!rc && s->out->n && !strcmp(s->out->items[s->out->n - 1].detector, "workload"))
+            s->out->items[s->out->n - 1].onset = onset;
     }
 out:
     free(led);

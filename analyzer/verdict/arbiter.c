@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <config.h>
+#include <argus/record.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,6 +101,23 @@ static int is_regression(const struct argus_evidence *e)
     return e->kind == ARGUS_VERDICT_UNIFORM_SLOWDOWN && !e->informative;
 }
 
+/* Where tokens pile up on an expert its all-to-all takes longer for them: no link is slow. */
+static int follows_tokens(const struct bench *b, const struct argus_evidence *e)
+{
+    int moe = 0;
+
+    if (e->kind != ARGUS_VERDICT_SLOW_LINK || !e->n_comm_classes)
+        return 0;
+    for (size_t i = 0; i < b->list->n; i++)
+        moe |= b->list->items[i].kind == ARGUS_VERDICT_MOE_IMBALANCE;
+    for (size_t i = 0; i < e->n_comm_classes && moe; i++) {
+        const struct argus_comm_class *c = &b->m->comm_classes[e->comm_classes[i]];
+
+        moe = c->func == ARGUS_FUNC_ALLTOALL || (c->func == ARGUS_FUNC_SENDRECV && c->from < 0);
+    }
+    return moe;
+}
+
 static int price(struct bench *b, int (*want)(const struct argus_evidence *))
 {
     const struct argus_evidence **e = calloc(b->list->n + 1, sizeof(*e));
@@ -108,7 +126,7 @@ static int price(struct bench *b, int (*want)(const struct argus_evidence *))
     int rc = e && costs ? 0 : -1;
 
     for (size_t i = 0; i < b->list->n && !rc; i++)
-        if (want(&b->list->items[i]))
+        if (want(&b->list->items[i]) && !follows_tokens(b, &b->list->items[i]))
             e[n++] = &b->list->items[i];
     if (!rc)
         rc = argus_whatif_price(b->m, e, n, costs);
