@@ -162,8 +162,6 @@ struct argus_model_rank {
     int *class_map; /* by class id of its file: kernel class, -2 - comm class, -1: neither */
     size_t n_class_map;
     int *window_first, *window_last; /* [n_windows] own steps, inclusive, in order of the first */
-    double clock_offset;             /* ns to add to its times, for pictures and host gaps only */
-    double clock_residual;           /* ns */
 };
 
 struct argus_peer_set {
@@ -215,8 +213,7 @@ struct argus_model {
     uint64_t dropped, invalid, gaps, late, torn;
     char **notes;
     size_t n_notes;
-    double clock_residual; /* ns, worst */
-    void *arena;           /* owner of the arrays above */
+    void *arena; /* owner of the arrays above */
 };
 
 struct argus_model_options {
