@@ -36,8 +36,6 @@ void argus_pool_recycle(int index, size_t used);
 /* Keeps some buffers free, outside every callback. */
 void argus_pool_top_up(void);
 bool argus_pool_ever_requested(void);
-unsigned argus_pool_outstanding(void);
-void argus_pool_reset(void); /* tests */
 
 /* ---- cupti_parse.c ---- */
 

@@ -169,7 +169,6 @@ struct cupti_calls {
     int (*next_record)(uint8_t *buffer, size_t valid, uint8_t **record);
     int (*dropped)(void *context, uint32_t stream, size_t *dropped);
     int (*set_attribute)(int attribute, size_t *size, void *value);
-    int (*get_attribute)(int attribute, size_t *size, void *value);
     int (*stream_id)(void *context, void *stream, uint8_t per_thread, uint32_t *id);
     /* NULL before 12.5 */
     int (*enable_runtime_api)(uint32_t cbid, uint8_t enable);

@@ -141,7 +141,6 @@ int argus_cupti_load(struct cupti_calls *calls, enum argus_reason *reason)
         {"cuptiActivityGetNextRecord", &calls->next_record, true},
         {"cuptiActivityGetNumDroppedRecords", &calls->dropped, false},
         {"cuptiActivitySetAttribute", &calls->set_attribute, true},
-        {"cuptiActivityGetAttribute", &calls->get_attribute, false},
         {"cuptiGetStreamIdEx", &calls->stream_id, false},
         {"cuptiActivityEnableRuntimeApi", &calls->enable_runtime_api, false},
         {"cuptiActivityEnableDriverApi", &calls->enable_driver_api, false},

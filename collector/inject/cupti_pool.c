@@ -193,23 +193,3 @@ bool argus_pool_ever_requested(void)
 {
     return __atomic_load_n(&ever, __ATOMIC_RELAXED) != 0;
 }
-
-unsigned argus_pool_outstanding(void)
-{
-    uint64_t idle = __atomic_load_n(&main_group.free, __ATOMIC_RELAXED) |
-                    __atomic_load_n(&main_group.done, __ATOMIC_RELAXED);
-
-    return main_group.count - (unsigned)__builtin_popcountll(idle);
-}
-
-void argus_pool_reset(void)
-{
-    struct group *groups[] = {&main_group, &scratch_group};
-
-    for (int n = 0; n < 2; n++) {
-        for (unsigned i = 0; i < groups[n]->count; i++)
-            munmap(groups[n]->base[i], groups[n]->bytes);
-        memset(groups[n], 0, sizeof(*groups[n]));
-    }
-    ever = 0;
-}

@@ -56,8 +56,6 @@ extern struct argus_ring argus_ring;
 int argus_ring_open(void);
 /* The worker's part: reserve the whole file, give it its final name. */
 int argus_ring_publish(void);
-/* Unmaps and forgets (tests); removes the file when `unlink_file`. */
-void argus_ring_close(bool unlink_file);
 void argus_ring_drop(enum argus_source source, uint64_t count);
 void argus_ring_invalid(enum argus_source source, uint64_t count);
 const char *argus_ring_path(void); /* "" before it is published */
@@ -100,7 +98,6 @@ uint32_t argus_name_n(const char *string, size_t length);
 /* The same with a cache by address that compares on every hit.  One thread
  * only: the CUPTI worker. */
 uint32_t argus_name_cached(const char *string);
-void argus_names_reset(void);
 
 /* ---- identity.c ---- */
 
@@ -150,7 +147,6 @@ int argus_worker_start(void);
 void argus_worker_finish(unsigned deadline_ms);
 /* Starts a thread with all signals blocked and a small stack. */
 int argus_thread_start(void *(*run)(void *), void *argument);
-extern int argus_worker_running; /* atomic */
 
 /* ---- thread.c ---- */
 

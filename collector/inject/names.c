@@ -157,10 +157,3 @@ uint32_t argus_name_cached(const char *s)
     }
     return offset;
 }
-
-void argus_names_reset(void)
-{
-    memset(table, 0, sizeof(table));
-    memset(cache, 0, sizeof(cache));
-    table_used = 0;
-}

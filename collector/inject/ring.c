@@ -410,19 +410,3 @@ const char *argus_ring_path(void)
 {
     return file.path;
 }
-
-void argus_ring_close(bool unlink_file)
-{
-    if (argus_ring.header)
-        munmap(argus_ring.header, file.bytes);
-    if (file.fd >= 0)
-        close(file.fd);
-    if (unlink_file && file.path[0])
-        unlink(file.path);
-    unlink(file.temp_path);
-    file.fd = -1;
-    file.path[0] = '\0';
-    memset(&argus_ring, 0, sizeof(argus_ring));
-    memset(early_standdown, 0, sizeof(early_standdown));
-    memset(early_code, 0, sizeof(early_code));
-}

@@ -19,8 +19,6 @@
 #define STACK_BYTES (1u << 20)
 #define STACK_SMALL (256u << 10)
 
-int argus_worker_running;
-
 static int stop;     /* atomic, futex */
 static int finished; /* atomic, futex */
 
@@ -110,10 +108,7 @@ int argus_thread_start(void *(*function)(void *), void *argument)
 
 int argus_worker_start(void)
 {
-    if (argus_thread_start(run, NULL))
-        return -1;
-    __atomic_store_n(&argus_worker_running, 1, __ATOMIC_RELEASE);
-    return 0;
+    return argus_thread_start(run, NULL);
 }
 
 void argus_worker_finish(unsigned deadline_ms)
