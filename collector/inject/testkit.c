@@ -146,7 +146,7 @@ bool testkit_open(struct view *view, const char *spool)
     struct timespec ts = {0, 10000000};
 
     for (int i = 0; !find(view, spool); i++) {
-        if (i == 200)
+        if (i == 1500)
             return false;
         nanosleep(&ts, NULL);
     }

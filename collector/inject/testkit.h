@@ -39,7 +39,7 @@ void testkit_conf(const char *spool, const char *text);
 int testkit_child(void (*body)(void *), void *argument);
 /* The number of rings in a spool. */
 int testkit_rings(const char *spool);
-/* Maps the n-th ring (any order), waiting up to two seconds for it. */
+/* Maps the n-th ring (any order), waiting up to fifteen seconds for it. */
 bool testkit_open(struct view *view, const char *spool);
 /* Maps view->path. */
 void testkit_map(struct view *view);

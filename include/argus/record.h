@@ -26,7 +26,8 @@
  *   state == 2*lap + 1  committed: the consumer may read it
  *   state == 2*lap + 2  consumed, that is, free for the next lap
  *
- * so that zeroed memory is an empty ring.  A producer that finds its slot not
+ * so that zeroed memory is an empty ring.  The consumer frees in order of
+ * position: a free slot tells of all those before it.  A producer that finds its slot not
  * free drops the record and counts it in dropped[source]; it never waits.  A
  * slot that was claimed but never committed by a process that is dead is
  * skipped by the consumer and counted as torn.
