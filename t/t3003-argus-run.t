@@ -91,6 +91,16 @@ test_expect_success 'mode=off: the command runs as if argus were not there' '
     ! test -d off/step-0
 '
 
+test_expect_success 'a recorder is killed: what it left in the rings is taken over' '
+    "$argus" run -n 2 --dir killed --no-report -- "$simtrain" --quiet --steps 4000 --pace 1 >out 2>&1 &
+    run=$! &&
+    sleep 3 && kill -KILL $(pgrep -P $run -f argus-record) &&
+    sleep 3 && pkill -KILL -P $run simtrain;
+    wait $run;
+    test -e killed/step-0/rank-00000.h5 && test -e killed/step-0/rank-00001.h5 &&
+    test $(h5ls killed/step-0/rank-00000.h5 | sed -n "s/^steps.*{\\([0-9]*\\).*/\\1/p") -gt 60
+'
+
 test_expect_success 'an interrupt reaches the ranks, their data is kept' '
     { "$argus" run -n 2 -d interrupted --no-report -- "$simtrain" --quiet --steps 100000 --pace 1 & } &&
     pid=$! && sleep 2 && kill -TERM $pid &&

@@ -21,6 +21,7 @@
 #include "analyzer/cli/run.h"
 
 #define RANKS_MAX 4096
+#define RECORDER_DIED (-1)
 #define DRAIN_S 10
 #define CANNOT_START 127
 
@@ -72,28 +73,45 @@ static void restore_signals(void)
     set_signals(on_signal, SIG_DFL);
 }
 
+static pid_t start_recorder(const struct launch *l, int node, int drain)
+{
+    char path[128];
+    pid_t pid;
+
+    argus_run_node_spool(l, node, path, sizeof(path));
+    pid = fork();
+    if (pid == 0) {
+        restore_signals();
+        setsid(); /* the terminal's interrupt is for the ranks */
+        if (drain)
+            execl(l->recorder, "argus-record", "--drain", path, (char *)NULL);
+        else
+            execl(l->recorder, "argus-record", path, (char *)NULL);
+        argus_cli_error("run", "%s: %s", l->recorder, strerror(errno));
+        _exit(CANNOT_START);
+    }
+    if (pid < 0)
+        argus_cli_error("run", "cannot start a recorder: %s", strerror(errno));
+    return pid;
+}
+
 static int start_recorders(struct launch *l)
 {
     for (int node = 0; node < l->nodes; node++) {
-        char path[128];
-        pid_t pid;
-
-        argus_run_node_spool(l, node, path, sizeof(path));
-        pid = fork();
-        if (pid == 0) {
-            restore_signals();
-            setsid(); /* the terminal's interrupt is for the ranks */
-            execl(l->recorder, "argus-record", path, (char *)NULL);
-            argus_cli_error("run", "%s: %s", l->recorder, strerror(errno));
-            _exit(CANNOT_START);
-        }
-        if (pid < 0) {
-            argus_cli_error("run", "cannot start a recorder: %s", strerror(errno));
+        l->recorders[node] = start_recorder(l, node, 0);
+        if (l->recorders[node] < 0)
             return -1;
-        }
-        l->recorders[node] = pid;
     }
     return 0;
+}
+
+/* Where a recorder died, another one takes what is left in the rings. */
+static void finish_for_the_dead(struct launch *l)
+{
+    for (int node = 0; node < l->nodes; node++) {
+        if (l->recorders[node] == RECORDER_DIED)
+            l->recorders[node] = start_recorder(l, node, 1);
+    }
 }
 
 static void set_number(const char *name, int value, int overwrite)
@@ -245,7 +263,7 @@ static int wait_ranks(struct launch *l)
         }
         for (int i = 0; pid > 0 && i < l->nodes; i++) {
             if (l->recorders[i] == pid)
-                l->recorders[i] = 0; /* it said why on stderr */
+                l->recorders[i] = RECORDER_DIED;
         }
     }
     return status;
@@ -257,9 +275,12 @@ static void stop_recorders(struct launch *l)
     int left = 0;
 
     for (int i = 0; i < l->nodes; i++) {
-        if (l->recorders[i] > 0 && kill(l->recorders[i], SIGTERM) == 0)
-            left++;
+        if (l->recorders[i] > 0)
+            kill(l->recorders[i], SIGTERM);
     }
+    finish_for_the_dead(l);
+    for (int i = 0; i < l->nodes; i++)
+        left += l->recorders[i] > 0;
     for (int tick = 0; left > 0 && tick < DRAIN_S * 50; tick++) {
         pid_t pid;
 
@@ -274,7 +295,7 @@ static void stop_recorders(struct launch *l)
         if (left)
             nanosleep(&nap, NULL);
     }
-    if (left)
+    if (left > 0)
         argus_cli_error("run", "a recorder did not finish in %d s; its data may be incomplete",
                         DRAIN_S);
 }

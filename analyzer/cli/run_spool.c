@@ -196,8 +196,8 @@ void argus_run_remove_spools(const struct launch *l)
         d = opendir(path);
         while (d && (e = readdir(d))) {
             snprintf(file, sizeof(file), "%s/%s", path, e->d_name);
-            if (e->d_name[0] != '.')
-                unlink(file);
+            if (strcmp(e->d_name, ".") && strcmp(e->d_name, ".."))
+                unlink(file); /* ".N-PID.new": a rank that died before its ring had its name */
         }
         if (d)
             closedir(d);

@@ -10,7 +10,8 @@
 int argus_events_append(struct event_list *l, const struct argus_pending *ev)
 {
     if (l->n == l->capacity) {
-        size_t capacity = l->capacity ? l->capacity + l->capacity / 4 : 1024;
+        /* A restored list may be of one or two: a share alone would not grow it. */
+        size_t capacity = l->capacity ? l->capacity + l->capacity / 4 + 16 : 1024;
         struct argus_pending *p = realloc(l->ev, capacity * sizeof(*p));
 
         if (!p)

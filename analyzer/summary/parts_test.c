@@ -16,6 +16,7 @@
 #include "analyzer/summary/breakdown.h"
 #include "analyzer/summary/hist.h"
 #include "analyzer/summary/period.h"
+#include "analyzer/summary/summary_impl.h"
 #include "analyzer/summary/testkit.h"
 
 static uint64_t seed = 1;
@@ -438,13 +439,36 @@ static void test_damaged_state(void **state)
     argus_blob_free(&b);
 }
 
+/* A list taken over with few elements has no spare places at first. */
+static void test_short_lists_grow(void **state)
+{
+    (void)state;
+    for (size_t n = 1; n <= 8; n++) {
+        struct event_list l = {.ev = calloc(n, sizeof(*l.ev)), .n = n, .capacity = n};
+        struct argus_pending ev = {.start = 7};
+
+        assert_non_null(l.ev);
+        for (int i = 0; i < 100; i++) {
+            assert_int_equal(argus_events_append(&l, &ev), 0);
+            assert_true(l.capacity >= l.n);
+        }
+        assert_int_equal(l.n, n + 100);
+        free(l.ev);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names),    cmocka_unit_test(test_z_function),
-        cmocka_unit_test(test_period),   cmocka_unit_test(test_bins),
-        cmocka_unit_test(test_clusters), cmocka_unit_test(test_breakdown),
-        cmocka_unit_test(test_save),     cmocka_unit_test(test_damaged_state),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_z_function),
+        cmocka_unit_test(test_period),
+        cmocka_unit_test(test_bins),
+        cmocka_unit_test(test_clusters),
+        cmocka_unit_test(test_breakdown),
+        cmocka_unit_test(test_save),
+        cmocka_unit_test(test_damaged_state),
+        cmocka_unit_test(test_short_lists_grow),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
