@@ -118,8 +118,10 @@ job() {
 }
 
 # As slurmd does: no PATH.
-run_epilog() {
-    env -i SLURM_JOB_ID="${id:-$job}" SLURMD_NODENAME=n1 "$epilog" --spool "$spool/%n" \
+run_epilog() { (become_epilog "$@"); }
+
+become_epilog() {
+    exec env -i SLURM_JOB_ID="${id:-$job}" SLURMD_NODENAME=n1 "$epilog" --spool "$spool/%n" \
         --slurm-path "$top/bin:/usr/bin:/bin" --analyze "$top/bin/argus" \
         --record "$top/bin/argus-record" --log "$top/log" --post-s 0 --memory 0 "$@"
 }
@@ -445,6 +447,14 @@ test_expect_success 'the exit status is 0 whatever happens' '
     run_epilog --foreground --analyze "$top/bin/none" &&
     run_epilog --foreground --slurm-path "$top/none" &&
     rm -rf "$spool"/n1/queue/*
+'
+
+test_expect_success 'its own time limit does not drain the node either' '
+    job 140 &&
+    as_user touch "$home/slow" &&
+    { become_epilog --foreground & } && sleep 1 &&
+    kill -ALRM $! && wait $! &&
+    rm -rf "$home/slow" "$spool"/n1/queue/* && sleep 2
 '
 
 test_expect_success 'markers that cannot be read are thrown away' '

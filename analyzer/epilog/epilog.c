@@ -188,6 +188,13 @@ static int job_id(const char *text, uint64_t *id)
     return 0;
 }
 
+/* Time is over: the node must not be drained for it. */
+static void give_up(int sig)
+{
+    (void)sig;
+    _exit(0);
+}
+
 /* The caller goes on in the detached process; the first one ends here. */
 static void detach(void)
 {
@@ -212,6 +219,7 @@ int main(int argc, char **argv)
         .spool = ARGUS_SPOOL_DEFAULT,
         .worker = ARGUS_WORKER_DEFAULTS,
     };
+    struct sigaction wake = {.sa_handler = give_up};
     const char *slurm_conf = getenv("SLURM_CONF");
     char name[ARGUS_QUEUE_NAME_MAX];
     struct argus_queue queue;
@@ -219,6 +227,8 @@ int main(int argc, char **argv)
     uint64_t id;
     int rc;
 
+    sigemptyset(&wake.sa_mask);
+    sigaction(SIGALRM, &wake, NULL);
     alarm(ALARM_S);
     umask(077);
     o.worker.analyze = ARGUS_BINDIR "/argus";

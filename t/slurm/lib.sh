@@ -39,7 +39,7 @@ start_cluster()
     # Lower case: a comment writes capitals of a path as %xx.
     top=/tmp/argus-t.$$ && mkdir "$top" && chmod 755 "$top" || exit 1
     # Also after a failure and a signal; `die` is what sharness does at its exit.
-    trap 'cd /; "$cluster_sh" stop "$top/slurm" >/dev/null 2>&1; rm -rf "$top"; die' EXIT
+    trap 'cd /; cluster_state; "$cluster_sh" stop "$top/slurm" >/dev/null 2>&1; rm -rf "$top"; die' EXIT
     trap 'exit 130' INT
     trap 'exit 143' TERM
     log=$top/epilog.log
@@ -55,6 +55,19 @@ start_cluster()
     . "$top/env"
     user=$ARGUS_CLUSTER_USER work=$ARGUS_CLUSTER_WORK
     as_user chmod 755 "$work" && cd "$work" || exit 1
+}
+
+# What a failure looked like, for the log of a run without -v.
+cluster_state()
+{
+    [ "${test_failure:-0}" -gt 0 ] || return 0
+    {
+        timeout 10 sinfo -N -l
+        timeout 10 sinfo -R
+        timeout 10 squeue -l
+        tail -n 20 "$log"
+        find "$top/spool" ! -type d
+    } 2>&1 | sed 's/^/# /' >&5
 }
 
 as_user()
