@@ -103,6 +103,7 @@ int slurm_spank_init(spank_t sp, int argc, char **argv)
         return 0;
     argus_plugin.initialised = true;
     argus_plugin.active = context == S_CTX_REMOTE;
+    argus_plugin.local = context == S_CTX_LOCAL;
     argus_keys_defaults(&argus_plugin.site);
     /* srun tells about the site's mistakes; sbatch and salloc have an srun to come. */
     argus_keys_plugstack(&argus_plugin.site, argc, argv,
@@ -119,6 +120,15 @@ int slurm_spank_init_post_opt(spank_t sp, int argc, char **argv)
     (void)argv;
     if (argus_plugin.active)
         argus_remote_init_post_opt(sp);
+    return 0;
+}
+
+int slurm_spank_local_user_init(spank_t sp, int argc, char **argv)
+{
+    (void)argc;
+    (void)argv;
+    if (argus_plugin.local)
+        argus_local_user_init(sp);
     return 0;
 }
 
@@ -153,6 +163,8 @@ int slurm_spank_exit(spank_t sp, int argc, char **argv)
 {
     (void)argc;
     (void)argv;
+    if (argus_plugin.local)
+        argus_local_exit();
     if (argus_plugin.active) {
         argus_remote_exit(sp);
         unsetenv(LOADED);

@@ -173,11 +173,6 @@ static int check_deadline(const char *value, argus_error_t *err)
     return check_int(value, 0, 86400, err);
 }
 
-static int check_summary(const char *value, argus_error_t *err)
-{
-    return check_int(value, 1, 4096, err);
-}
-
 static int check_dir(const char *value, argus_error_t *err)
 {
     return argus_pattern_check(value, "ujAawN", true, err);
@@ -213,7 +208,7 @@ static const struct key_info key_table[ARGUS_KEY_COUNT] = {
     [ARGUS_KEY_COMMENT] = {"comment", "admin", false, check_comment},
     [ARGUS_KEY_DRAIN_S] = {"drain_s", "10", false, check_drain},
     [ARGUS_KEY_DEADLINE_S] = {"deadline_s", "150", false, check_deadline},
-    [ARGUS_KEY_SUMMARY] = {"summary", "64", true, check_summary},
+    [ARGUS_KEY_SUMMARY] = {"summary", "off", true, check_switch},
     [ARGUS_KEY_LIVE] = {"live", "off", false, check_switch},
 };
 
@@ -362,8 +357,11 @@ static int set_item(struct argus_keys *keys, struct argus_request *request, cons
             request->off = item[1] == 'f';
             return 0;
         }
-        if (!strcmp(item, "summary") || !strcmp(item, "full"))
+        if (!strcmp(item, "full"))
             return set_key(keys, ARGUS_KEY_MODE, item, err);
+        /* The three lines, not the mode of this name, which is the default anyway. */
+        if (!strcmp(item, "summary"))
+            return set_key(keys, ARGUS_KEY_SUMMARY, "on", err);
         return argus_error(err, "must be on, off, summary, full or key=value; ignored");
     }
     n = (size_t)(equals - item);

@@ -18,6 +18,7 @@
 struct argus_plugin {
     bool initialised;
     bool active;            /* in slurmstepd, and the first copy there */
+    bool local;             /* in srun */
     struct argus_keys site; /* plugstack.conf over the defaults */
     struct argus_keys keys; /* --argus over that */
     struct argus_request request;
@@ -27,6 +28,10 @@ extern struct argus_plugin argus_plugin;
 
 /* srun, sbatch, salloc. */
 void argus_local_say(const char *line);
+
+/* srun: remembers the step; at the end, and if asked for, three lines about it on stderr. */
+void argus_local_user_init(spank_t sp);
+void argus_local_exit(void);
 
 /* slurmstepd. */
 void argus_remote_say(const char *line);

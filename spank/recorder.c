@@ -131,7 +131,7 @@ static _Noreturn void run_program(const struct argus_identity *id, const char *p
                                   const char *spool, pid_t parent, int fd)
 {
     char *const argv[] = {(char *)"argus-record", (char *)spool, NULL};
-    char *const envp[] = {(char *)"PATH=/usr/bin:/bin", (char *)"LC_ALL=C", NULL};
+    char *envp[] = {(char *)"PATH=/usr/bin:/bin", (char *)"LC_ALL=C", NULL, NULL};
     int rc = argus_drop_become(id);
     sigset_t term;
 
@@ -147,6 +147,11 @@ static _Noreturn void run_program(const struct argus_identity *id, const char *p
         _exit(0);
     if (chdir("/"))
         fail(fd, STAGE_FILES, errno);
+    /* Which cluster: for scontrol, with live=on.  slurmd's own variable. */
+    for (char **e = environ; *e && !envp[2]; e++) {
+        if (!strncmp(*e, "SLURM_CONF=", 11))
+            envp[2] = *e;
+    }
     execve(program, argv, envp);
     fail(fd, STAGE_EXEC, errno);
 }

@@ -167,6 +167,38 @@ test_expect_success 'the time limit of a job' '
     sacct -X -n -P -j $job -o state | grep TIMEOUT
 '
 
+test_expect_success 'summary: three lines on the stderr of srun, the status is the job'\''s' '
+    test_expect_code 3 as_user srun --argus=summary -J summary $small sh -c "$train --slow-rank 1:1.5 || exit; exit 3" >out 2>err &&
+    dir=$(dir_of $(newest summary)) && grep "^argus: " err >lines && cat lines &&
+    test $(wc -l <lines) = 3 &&
+    grep "^argus: compute-straggler (critical): .* .SIMULATED GPU.$" lines &&
+    grep "^argus: rank 1 on n1, GPU 1.* from the beginning.* GPU-hours lost" lines &&
+    grep "^argus: report: argus report $dir " lines && ! grep "^argus: " out
+'
+
+test_expect_success 'summary of a healthy step inside sbatch, none for sbatch, none without timelines' '
+    job=$(as_user sbatch --parsable -W --argus=full,summary -o out.%j -e err.%j $small --wrap "
+        srun $train; srun --argus=off $train; srun true; srun --argus=on $train") &&
+    cat err.$job && grep "^argus: ok: .*SIMULATED" err.$job && grep "^argus: 4 ranks on 2 nodes" err.$job &&
+    test $(grep -c "^argus: " err.$job) = 3 && ! grep "^argus: " out.$job &&
+    test -z "$(pgrep -f "report --summary $work")"
+'
+
+test_expect_success 'live=on: the suspicion is in the Comment of the running job, and goes with its step' '
+    plugin_keys live=on &&
+    job=$(as_user sbatch --parsable --argus --comment="theirs x" -o out.%j $small --wrap "
+        srun $simtrain --quiet --steps 100000 --pace 1 --slow-rank 1:1.5; sleep 6") &&
+    wait_for 50 eval "scontrol show job $job | grep -q \"^ *Comment=theirs x argus:1 compute-straggler\"" &&
+    scontrol show job $job >job && grep "JobState=RUNNING" job &&
+    grep "^ *Comment=theirs x argus:1 compute-straggler info rank=1 node=n1 simulated=1 dir=$(dir_of $job) *$" job &&
+    test -n "$(pgrep -u "$user" -f "top --post $work")" &&
+    as_user scancel $job.0 &&
+    wait_for 20 eval "test -z \"\$(pgrep -f \"top --post $work\")\"" &&
+    wait_for 10 eval "scontrol show job $job | grep -q \"^ *Comment=theirs x *$\"" &&
+    verdict_of $job | grep "^argus:1 compute-straggler critical rank=1 node=n1" &&
+    plugin_keys
+'
+
 test_expect_success 'in the end nothing is left, no node is drained' '
     wait_for 20 clean &&
     wait_for 20 eval "sinfo -hN -o %t | sort -u | grep -qx idle" &&

@@ -54,6 +54,20 @@ test_expect_success SCRIPT 'colours on a terminal, unless NO_COLOR is set or the
     ! TERM=dumb script -qec "\"$argus\" report job" /dev/null | grep -q "$esc"
 '
 
+test_expect_success '--summary: three lines, of the job or of a step' '
+    "$argus" report --summary job >out 2>err && cat out && test ! -s err && test $(wc -l <out) = 3 &&
+    sed -n 1p out | grep "^argus: compute-straggler (critical): .* .SIMULATED GPU.$" &&
+    sed -n 2p out | grep "^argus: rank 10 on n02, GPU 2.*; since step .*; a step takes .*x as long; .* GPU-hours lost" &&
+    sed -n 3p out | grep "^argus: report: argus report job " &&
+    "$argus" report --summary "$PWD/job/step-0" >out && grep "^argus: host-stall (info)" out &&
+    grep "argus report $PWD/job (or" out &&
+    "$argus" report --summary --step 0 job >out2 && sed -n 1,2p out >want && sed -n 1,2p out2 >have &&
+    test_cmp want have &&
+    test_expect_code 2 "$argus" report --summary --html x job 2>err &&
+    mkdir -p bare/step-1 && test_expect_code 1 "$argus" report --summary bare/step-1 >out 2>err &&
+    test ! -s out && test $(wc -l <err) = 1
+'
+
 test_expect_success '--step shows that step' '
     "$argus" report --step 0 job 2>/dev/null >out &&
     grep -q "host-stall (info)" out

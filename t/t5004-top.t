@@ -70,10 +70,57 @@ test_expect_success SCRIPT 'on a terminal it draws, and q leaves' '
     grep -q "suspicion: none" typescript
 '
 
+# scontrol of one job, 4711: its comment is the file "comment"; refuses while "closed" is there.
+mkdir bin && cat >bin/scontrol <<-EOF && chmod +x bin/scontrol
+	#!/bin/sh
+	cd "$PWD" && echo "\$*" >>calls && test ! -e closed || exit 1
+	case \$1 in
+	show)
+	    printf 'JobId=4711 JobName=x\n   JobState=RUNNING\n'
+	    test ! -s comment || printf '   Comment=%s \n' "\$(cat comment)"
+	    printf '\nJobId=4712 HetJobId=4711\n   Comment=other \n'
+	    ;;
+	update) test "\$2" = JobId=4711 && printf %s "\${3#Comment=}" >comment ;;
+	esac
+EOF
+until_it() { # command...
+    for i in $(seq 200); do "$@" && return; sleep 0.1; done
+    cat comment
+    return 1
+}
+it_is() { test "$(cat comment)" = "$1"; }
+
+test_expect_success '--post: the suspicion comes into the comment and goes with it' '
+    mkdir -p post/step-0 && "$make" post/step-0 16 40 5 0 && printf "theirs x" >comment &&
+    : >closed && : >calls &&
+    { PATH=$PWD/bin:$PATH "$argus" top --post --interval 0.2 post/step-0 & pid=$!; } &&
+    until_it eval "test \$(wc -l <calls) -ge 2" && it_is "theirs x" && rm closed &&
+    until_it grep -q argus comment && cat comment &&
+    grep "^theirs x argus:1 compute-straggler info rank=5 node=n01 simulated=1 dir=[^ ]*post$" comment &&
+    updates=$(grep -c ^update calls) && sleep 1 && test $(grep -c ^update calls) = $updates &&
+    rm post/step-0/* && "$make" post/step-0 16 40 -1 0 && until_it it_is "theirs x" &&
+    rm post/step-0/* && "$make" post/step-0 16 40 5 0 && until_it grep -q argus comment &&
+    printf "%s more" "$(cat comment)" >new && mv new comment &&
+    kill $pid && wait $pid && it_is "theirs x more"
+'
+
+test_expect_success '--post takes out only what it wrote itself' '
+    printf "argus:1 ok ranks=8" >comment && : >calls &&
+    { PATH=$PWD/bin:$PATH "$argus" top --post --interval 0.2 ok & pid=$!; } && sleep 1 &&
+    kill $pid && wait $pid && it_is "argus:1 ok ranks=8" && test ! -s calls
+'
+
+test_expect_success '--post without scontrol and without timelines waits in silence' '
+    mkdir later && { PATH=/nonexistent "$argus" top --post --interval 0.1 later >said 2>&1 & pid=$!; } &&
+    sleep 0.5 && "$make" later 16 40 5 0 && sleep 1 && kill $pid && wait $pid && test ! -s said
+'
+
 test_expect_success 'wrong use and missing things' '
     test_expect_code 2 "$argus" top ok 2>err && grep -q "use --once" err &&
     test_expect_code 2 "$argus" top --json ok 2>err &&
     test_expect_code 2 "$argus" top --once --delay=x ok 2>err && grep -q delay err &&
+    test_expect_code 2 "$argus" top --post --interval=0 ok 2>err && grep -q interval err &&
+    test_expect_code 2 "$argus" top --post --once ok 2>err &&
     test_expect_code 1 "$argus" top --once nowhere 2>err && grep -q nowhere err &&
     mkdir empty && test_expect_code 1 "$argus" top --once empty 2>err && grep -q empty err
 '

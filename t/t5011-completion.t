@@ -26,7 +26,7 @@ test_expect_success 'commands' '
 
 test_expect_success 'the options of a command, all of them' '
     bash complete.bash report -- >out &&
-    printf "%s\n" --ascii --color --help --html --step | sort >want &&
+    printf "%s\n" --ascii --color --help --html --step --summary | sort >want &&
     sort out | diff -u want -
 '
 

@@ -14,6 +14,7 @@
 #include "analyzer/model/jobdir.h"
 #include "analyzer/model/model.h"
 #include "analyzer/report/report.h"
+#include "analyzer/verdict/arbiter.h"
 #include "analyzer/verdict/build.h"
 #include "analyzer/verdict/json.h"
 
@@ -22,6 +23,7 @@
 struct options {
     const char *html;
     const char *step;
+    int summary;
     struct argus_report_options look;
 };
 
@@ -32,6 +34,7 @@ static void usage(FILE *out)
           "says so.  The job must have been analysed (argus analyze).\n\n"
           "  --html FILE      write one self-contained HTML page there instead; - is\n"
           "                   standard output\n"
+          "  --summary        three lines; a step that has no verdict yet is analysed for them\n"
           "  --step ID        of this step; default: the step that cost most\n"
           "  --ascii          plain ASCII pictures\n"
           "  --color WHEN     auto, always or never; default auto: on a terminal, unless\n"
@@ -136,6 +139,52 @@ static int write_html(const char *path, const struct argus_verdict *v, const str
     return rc;
 }
 
+/* The directory of the job that a step's directory belongs to, else `dir` itself; malloc'd. */
+static char *job_dir(const char *dir)
+{
+    const char *name = strrchr(dir, '/');
+    char *parent, *whole;
+
+    if (strncmp(name ? name + 1 : dir, "step-", 5))
+        return strdup(dir);
+    if (!name)
+        return realpath(".", NULL);
+    parent = name == dir ? strdup("/") : strndup(dir, (size_t)(name - dir));
+    whole = parent ? realpath(parent, NULL) : NULL;
+    if (!whole)
+        return parent;
+    free(parent);
+    return whole;
+}
+
+/* A step is over before its job is: nobody may have analysed it yet, and nothing is written here. */
+static int summary(const char *dir, const struct options *o)
+{
+    struct argus_model_options options;
+    argus_error_t err = {{0}};
+    struct argus_verdict *v = read_verdict(dir, o->step, &err);
+    struct argus_model *m = NULL;
+    char *where = v ? NULL : step_dir(dir, o->step), *job = job_dir(dir);
+    int rc = ARGUS_EXIT_ERROR;
+
+    if (where) {
+        argus_model_options_init(&options);
+        if ((m = argus_model_load(where, &options, &err)))
+            v = argus_diagnose(m, &err);
+    }
+    if (!v || !job)
+        argus_cli_error(NAME, "%s", v ? "no memory" : err.text);
+    else if (argus_report_summary(stdout, v, job) < 0)
+        argus_cli_error(NAME, "standard output: %s", strerror(errno));
+    else
+        rc = ARGUS_EXIT_OK;
+    argus_model_destroy(m);
+    argus_verdict_destroy(v);
+    free(where);
+    free(job);
+    return rc;
+}
+
 static int report(const char *what, const struct options *o)
 {
     struct argus_verdict *v = NULL;
@@ -148,7 +197,11 @@ static int report(const char *what, const struct options *o)
         argus_cli_error(NAME, "--step %s: no step of a job", o->step);
         return ARGUS_EXIT_USAGE;
     }
-    if (argus_jobdir_resolve(what, &dir, &err) < 0 || !(v = read_verdict(dir, o->step, &err))) {
+    if (argus_jobdir_resolve(what, &dir, &err) == 0 && o->summary) {
+        rc = summary(dir, o);
+        goto out;
+    }
+    if (!dir || !(v = read_verdict(dir, o->step, &err))) {
         argus_cli_error(NAME, "%s", err.text);
         goto out;
     }
@@ -172,11 +225,14 @@ out:
 
 int argus_cmd_report(int argc, char **argv)
 {
-    enum { HTML = 256, STEP, ASCII, COLOR };
-    static const struct option longs[] = {
-        {"html", required_argument, NULL, HTML}, {"step", required_argument, NULL, STEP},
-        {"ascii", no_argument, NULL, ASCII},     {"color", required_argument, NULL, COLOR},
-        {"help", no_argument, NULL, 'h'},        {NULL, 0, NULL, 0}};
+    enum { HTML = 256, STEP, ASCII, COLOR, SUMMARY };
+    static const struct option longs[] = {{"html", required_argument, NULL, HTML},
+                                          {"step", required_argument, NULL, STEP},
+                                          {"ascii", no_argument, NULL, ASCII},
+                                          {"color", required_argument, NULL, COLOR},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {"summary", no_argument, NULL, SUMMARY},
+                                          {NULL, 0, NULL, 0}};
     struct options o = {0};
     int c;
 
@@ -189,6 +245,9 @@ int argus_cmd_report(int argc, char **argv)
             break;
         case STEP:
             o.step = optarg;
+            break;
+        case SUMMARY:
+            o.summary = 1;
             break;
         case ASCII:
             o.look.utf8 = 0;
@@ -211,7 +270,7 @@ int argus_cmd_report(int argc, char **argv)
             return ARGUS_EXIT_USAGE;
         }
     }
-    if (argc - optind != 1) {
+    if (argc - optind != 1 || (o.summary && o.html)) {
         usage(stderr);
         return ARGUS_EXIT_USAGE;
     }

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "analyzer/cli/cli.h"
+#include "analyzer/cli/top_post.h"
 #include "analyzer/model/jobdir.h"
 #include "analyzer/report/live.h"
 #include "analyzer/report/words.h"
@@ -21,20 +22,24 @@
 #define JSON_RANKS 32
 
 struct options {
-    int once, json;
-    double delay; /* s */
+    int once, json, post;
+    double delay;    /* s */
+    double interval; /* s, of --post */
 };
 
 static void usage(FILE *out)
 {
-    fputs("Usage: argus top [OPTION...] DIR|JOBID\n"
-          "Follows a running job: step time, the ranks that stand out, what argus suspects.\n"
-          "A suspicion is no verdict; argus analyze gives one.  q quits.\n\n"
-          "  --once           print once and exit\n"
-          "  --json           with --once: as JSON\n"
-          "  -d, --delay SEC  seconds between two looks; default 1\n"
-          "  -h, --help\n",
-          out);
+    fputs(
+        "Usage: argus top [OPTION...] DIR|JOBID\n"
+        "Follows a running job: step time, the ranks that stand out, what argus suspects.\n"
+        "A suspicion is no verdict; argus analyze gives one.  q quits.\n\n"
+        "  --once           print once and exit\n"
+        "  --json           with --once: as JSON\n"
+        "  -d, --delay SEC  seconds between two looks; default 1\n"
+        "  --post           show nothing; write the suspicion into the comment of the running job\n"
+        "  --interval SEC   with --post: seconds between two looks; default 60\n"
+        "  -h, --help\n",
+        out);
 }
 
 /* Names come from the job: only plain characters reach the terminal. */
@@ -189,6 +194,10 @@ static int top(const char *what, const struct options *o)
     char *dir = NULL;
     int rc = ARGUS_EXIT_ERROR;
 
+    if (o->post) {
+        argus_top_post(what, o->interval);
+        return ARGUS_EXIT_OK;
+    }
     if (!o->once && !isatty(STDOUT_FILENO)) {
         argus_cli_error(NAME, "standard output is no terminal; use --once");
         return ARGUS_EXIT_USAGE;
@@ -206,16 +215,28 @@ static int top(const char *what, const struct options *o)
     return rc;
 }
 
+static int seconds(const char *option, const char *text, double *value)
+{
+    char *end;
+
+    *value = strtod(text, &end);
+    if (end != text && !*end && *value >= 0.1 && *value <= 3600)
+        return 0;
+    argus_cli_error(NAME, "--%s %s: 0.1 to 3600 seconds expected", option, text);
+    return -1;
+}
+
 int argus_cmd_top(int argc, char **argv)
 {
-    enum { ONCE = 256, JSON };
+    enum { ONCE = 256, JSON, POST, INTERVAL };
     static const struct option longs[] = {{"once", no_argument, NULL, ONCE},
                                           {"json", no_argument, NULL, JSON},
                                           {"delay", required_argument, NULL, 'd'},
+                                          {"post", no_argument, NULL, POST},
+                                          {"interval", required_argument, NULL, INTERVAL},
                                           {"help", no_argument, NULL, 'h'},
                                           {NULL, 0, NULL, 0}};
-    struct options o = {.delay = 1};
-    char *end;
+    struct options o = {.delay = 1, .interval = 60};
     int c;
 
     optind = 1;
@@ -228,11 +249,15 @@ int argus_cmd_top(int argc, char **argv)
             o.json = 1;
             break;
         case 'd':
-            o.delay = strtod(optarg, &end);
-            if (end == optarg || *end || !(o.delay >= 0.1 && o.delay <= 3600)) {
-                argus_cli_error(NAME, "--delay %s: 0.1 to 3600 seconds expected", optarg);
+            if (seconds("delay", optarg, &o.delay) < 0)
                 return ARGUS_EXIT_USAGE;
-            }
+            break;
+        case POST:
+            o.post = 1;
+            break;
+        case INTERVAL:
+            if (seconds("interval", optarg, &o.interval) < 0)
+                return ARGUS_EXIT_USAGE;
             break;
         case 'h':
             usage(stdout);
@@ -242,7 +267,7 @@ int argus_cmd_top(int argc, char **argv)
             return ARGUS_EXIT_USAGE;
         }
     }
-    if (argc - optind != 1 || (o.json && !o.once)) {
+    if (argc - optind != 1 || (o.json && !o.once) || (o.post && o.once)) {
         usage(stderr);
         return ARGUS_EXIT_USAGE;
     }

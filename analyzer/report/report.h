@@ -30,6 +30,9 @@ int argus_report_html_to(FILE *out, const struct argus_verdict *v, const struct 
 int argus_report_html(const char *path, const struct argus_verdict *v, const struct argus_model *m,
                       argus_error_t *err);
 
+/* Three lines: the verdict; who, since when, at what cost; where in `dir`, the job's, the report is. */
+int argus_report_summary(FILE *out, const struct argus_verdict *v, const char *dir);
+
 /* <dir>/report.txt (UTF-8, no colours) and <dir>/report.html. */
 int argus_report_write(const char *dir, const struct argus_verdict *v, const struct argus_model *m,
                        argus_error_t *err);

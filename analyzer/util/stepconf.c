@@ -95,6 +95,11 @@ static int is_path(const char *v)
     return 1;
 }
 
+static int is_switch(const char *v)
+{
+    return !strcmp(v, "on") || !strcmp(v, "off");
+}
+
 static int is_comment(const char *v)
 {
     return !strcmp(v, "admin") || !strcmp(v, "system") || !strcmp(v, "comment") ||
@@ -154,8 +159,8 @@ static const struct key keys[] = {
     {"comment", STRING, FIELD(comment), "admin", is_comment, 0, 0},
     {"drain_s", INT, FIELD(drain_s), "10", NULL, 0, 86400},
     {"deadline_s", INT, FIELD(deadline_s), "150", NULL, 0, 86400},
-    {"summary", STRING, FIELD(summary), "on", is_word, 0, 0},
-    {"live", STRING, FIELD(live), "off", is_word, 0, 0},
+    {"summary", STRING, FIELD(summary), "off", is_switch, 0, 0},
+    {"live", STRING, FIELD(live), "off", is_switch, 0, 0},
     {"lazy", STRING, FIELD(lazy), "off", is_word, 0, 0},
 };
 

@@ -45,7 +45,7 @@ static void test_everything(void **state)
                  "dir=/s/a b/4711-r2\nstarted=1764636000123456789\nargus=0.1.0\nslurm=22.05.8\n"
                  "default=on\nmode=full\nsources=cupti\nlinks=on\nwindow=8\nkeep_mb=1\nring_mb=4\n"
                  "info=1.01\nwarn=1.5\ncritical=2\nfloor_ms=0.5\nmin_steps=5\ncomment=none\n"
-                 "drain_s=0\ndeadline_s=3\nsummary=off\nlive=on\nunheard_of=x\n");
+                 "drain_s=0\ndeadline_s=3\nsummary=on\nlive=on\nunheard_of=x\n");
     assert_string_equal(conf.job, "4711+1");
     assert_int_equal(conf.slurm_job, 4712);
     assert_string_equal(conf.step, "batch");
@@ -68,6 +68,8 @@ static void test_everything(void **state)
     assert_true(conf.floor_ms == 0.5);
     assert_string_equal(conf.comment, "none");
     assert_int_equal(conf.drain_s, 0);
+    assert_string_equal(conf.summary, "on");
+    assert_string_equal(conf.live, "on");
     argus_stepconf_clear(&conf);
     argus_stepconf_clear(&conf);
 }
@@ -88,6 +90,8 @@ static void test_defaults(void **state)
     assert_int_equal(conf.ring_mb, 32);
     assert_true(conf.info == 1.03);
     assert_int_equal(conf.deadline_s, 150);
+    assert_string_equal(conf.summary, "off");
+    assert_string_equal(conf.live, "off");
     argus_stepconf_clear(&conf);
     parse(&conf, "");
     argus_stepconf_clear(&conf);
@@ -97,6 +101,8 @@ static void test_refused(void **state)
 {
     (void)state;
     refuses("version=2\n", "version");
+    refuses("summary=64\n", "summary");
+    refuses("live=1\n", "live");
     refuses("job\n", "not key=value");
     refuses("=7\n", "not key=value");
     refuses("job=7\njob=8\n", "twice");

@@ -305,3 +305,21 @@ char *argus_comment_merge(const char *field, const char *line)
     }
     return merged;
 }
+
+char *argus_comment_without(const char *field)
+{
+    char *rest = strdup(field), *ours;
+    size_t length;
+
+    while (rest && (ours = (char *)argus_comment_find(rest, &length))) {
+        char *after = ours + length;
+
+        /* One blank goes with it: the one that merging put there, else the one behind. */
+        if (ours > rest && ours[-1] == ' ')
+            ours--;
+        else if (*after == ' ')
+            after++;
+        memmove(ours, after, strlen(after) + 1);
+    }
+    return rest;
+}

@@ -84,4 +84,7 @@ const char *argus_comment_find(const char *field, size_t *length);
  * a blank; other text is kept byte for byte.  `field` may be NULL.  malloc'd; NULL: no memory. */
 char *argus_comment_merge(const char *field, const char *line);
 
+/* What the field becomes without any part of ours.  malloc'd; NULL: no memory. */
+char *argus_comment_without(const char *field);
+
 #endif /* ARGUS_VERDICT_COMMENT_H */

@@ -328,6 +328,20 @@ static void merge_keeps_what_is_not_ours(void **state)
         free(again);
         free(merged);
     }
+    static const char *const without[][2] = {{"", ""},
+                                             {OURS, ""},
+                                             {"theirs", "theirs"},
+                                             {"a " OURS, "a"},
+                                             {OURS " b", "b"},
+                                             {"a " OURS " b", "a b"},
+                                             {"a " OURS " b " OURS, "a b"},
+                                             {"argus:1 whatever", "argus:1 whatever"}};
+    for (size_t i = 0; i < sizeof(without) / sizeof(without[0]); i++) {
+        char *rest = argus_comment_without(without[i][0]);
+
+        assert_string_equal(rest, without[i][1]);
+        free(rest);
+    }
     size_t length;
     const char *field = "a " OURS " b";
     assert_ptr_equal(argus_comment_find(field, &length), field + 2);

@@ -17,6 +17,7 @@
 #include "analyzer/util/stepconf.h"
 #include "collector/record/files.h"
 #include "collector/record/health.h"
+#include "collector/record/poster.h"
 #include "collector/record/settle.h"
 #include "collector/record/source.h"
 
@@ -47,6 +48,7 @@ struct recorder {
     json_t *rings; /* of the closed ones */
     json_t *errors;
     int log_lines;
+    pid_t poster; /* 0: none */
 };
 
 static int64_t monotonic(void)
@@ -162,6 +164,9 @@ static void prepare_directory(struct recorder *r)
     if (r->conf.nodeid == 0) {
         snprintf(path, sizeof(path), "%s/step.json", r->step_dir);
         write_object(r, path, argus_files_step(&r->conf), 1);
+        /* Before the first timeline is opened: it inherits none. */
+        if (!strcmp(r->conf.live, "on") && !r->opt->drain && !r->poster)
+            r->poster = argus_poster_start(r->step_dir);
     }
 }
 
@@ -456,6 +461,7 @@ int argus_recorder_run(const struct argus_recorder_options *options,
         prepare_directory(&r);
     if (!options->drain)
         run(&r, stop);
+    argus_poster_tell(r.poster);
     last_drain(&r);
     if (r.health)
         argus_health_take(r.health, write_health, &r);
@@ -469,6 +475,7 @@ int argus_recorder_run(const struct argus_recorder_options *options,
         write_node(&r);
     }
     argus_health_stop(r.health);
+    argus_poster_wait(r.poster);
     rc = 0;
 out:
     while (r.n_sources)

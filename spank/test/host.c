@@ -347,6 +347,11 @@ void host_post_opt(void)
     call("slurm_spank_init_post_opt");
 }
 
+void host_local_user_init(void)
+{
+    call("slurm_spank_local_user_init");
+}
+
 void host_user_init(void)
 {
     if (getuid() == 0 && seteuid(host.uid))

@@ -56,6 +56,7 @@ void host_init(void);
 /* The option's callback; NULL is an option without argument. */
 int host_option(const char *argument);
 void host_post_opt(void);
+void host_local_user_init(void);
 /* As Slurm does: ruid 0, euid the user. */
 void host_user_init(void);
 /* The same in a clone that shares memory, as contain_spank does. */

@@ -120,7 +120,7 @@ static void good_site_values(void **unused)
         "comment=none",
         "drain_s=0",
         "deadline_s=86400",
-        "summary=4096",
+        "summary=on",
         "live=on",
         "only=user:ann,bob",
         "not=partition:x",
@@ -175,7 +175,7 @@ static void bad_site_values_keep_the_default(void **unused)
         "comment=all",
         "drain_s=601",
         "deadline_s=99999",
-        "summary=0",
+        "summary=64",
         "live=",
         "nonsense=1",
         "=1",
@@ -222,16 +222,19 @@ static void severities_must_not_decrease(void **unused)
 static void user_options(void **unused)
 {
     (void)unused;
-    option("full,sources=nccl,nvtx,window=8,links=on,floor_ms=2.5,summary=16,info=1.01");
+    option("full,sources=nccl,nvtx,window=8,links=on,floor_ms=2.5,summary,info=1.01");
     assert_string_equal(said, "");
     assert_true(request.given);
     assert_false(request.off);
     assert_key(ARGUS_KEY_MODE, "full");
     assert_key(ARGUS_KEY_SOURCES, "nccl,nvtx");
     assert_key(ARGUS_KEY_WINDOW, "8");
-    assert_key(ARGUS_KEY_SUMMARY, "16");
-    option("summary");
+    assert_key(ARGUS_KEY_SUMMARY, "on");
+    option("mode=summary,summary=off");
     assert_key(ARGUS_KEY_MODE, "summary");
+    assert_key(ARGUS_KEY_SUMMARY, "off");
+    option("summary");
+    assert_key(ARGUS_KEY_SUMMARY, "on");
     option("mode=off");
     assert_true(request.off);
     option("on");
@@ -409,7 +412,7 @@ static void others_read_step_conf(void **unused)
     static const char *const extremes[] = {
         "window=1000000", "keep_mb=65536", "ring_mb=4096", "info=1",    "critical=100",
         "warn=100",       "floor_ms=0.25", "min_steps=1",  "drain_s=0", "deadline_s=86400",
-        "summary=4096",   "live=on",       "comment=none", "mode=full", "sources=stacks",
+        "summary=on",     "live=on",       "comment=none", "mode=full", "sources=stacks",
     };
     struct argus_facts f = {.slurm_job = 4294967293u,
                             .slurm_step = 4294967200u,

@@ -132,7 +132,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 #ifndef ARGUS_LIBFUZZER
 static const char *const samples[] = {
     "full,sources=cupti,nccl,window=8,warn=1.15,critical=1.3|n[1-4]",
-    "mode=off,links=on,floor_ms=0.25,summary=4,info=1.01|r[01-12,15]-ib,x",
+    "mode=off,links=on,floor_ms=0.25,summary=on,info=1.01|r[01-12,15]-ib,x",
     "dir=%w/argus/%u/%j/%A_%a/%N%%|/home/ann/run",
     "only=partition:gpu,debug|not=user:root",
     "%w/../%u|..",

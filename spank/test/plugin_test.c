@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -497,6 +499,120 @@ static void sbatch_leaves_the_site_to_srun(void **unused)
                                    "key=value; ignored\n");
 }
 
+/* A program that says it was called, then does what `script` says. */
+static void summary_program(const char *script)
+{
+    static char path[128];
+    FILE *f;
+
+    snprintf(path, sizeof(path), "%s/program", host.root);
+    f = fopen(path, "w");
+    assert_non_null(f);
+    fprintf(f, "#!/bin/sh\necho \"$*\" >>%s/called\n%s\n", host.root, script);
+    fclose(f);
+    assert_int_equal(chmod(path, 0755), 0);
+    setenv("ARGUS_TEST_PROGRAM", path, 1);
+}
+
+/* From srun's start to its end; the step had data if `data`. */
+static void run_srun(const char *argument, bool data)
+{
+    const char *user = "root";
+    char path[320];
+
+    host.context = S_CTX_LOCAL;
+    setenv("SLURM_SUBMIT_DIR", host.root, 1);
+    unsetenv("ARGUS_SPANK_SAID");
+    if (getuid())
+        user = getenv("LOGNAME");
+    for (int i = 0; data && i < 3; i++) {
+        snprintf(path, sizeof(path), "%s/%s%s%s", host.root, user ? user : "", i > 0 ? "/77" : "",
+                 i > 1 ? "/step-0" : "");
+        mkdir(path, 0755);
+    }
+    host_load();
+    host_init();
+    if (argument)
+        host_option(argument);
+    host_post_opt();
+    host_local_user_init();
+    host_exit();
+    host_unload();
+    unsetenv("SLURM_SUBMIT_DIR");
+}
+
+static int times_called(void)
+{
+    char path[128], line[512];
+    int n = 0;
+    FILE *f;
+
+    snprintf(path, sizeof(path), "%s/called", host.root);
+    f = fopen(path, "r");
+    while (f && fgets(line, sizeof(line), f)) {
+        assert_memory_equal(line, "report --summary /", 18);
+        assert_non_null(strstr(line, "/77/step-0\n"));
+        n++;
+    }
+    if (f)
+        fclose(f);
+    return n;
+}
+
+static void summary_is_asked_for_once_at_the_end(void **unused)
+{
+    (void)unused;
+    if (getuid())
+        skip();
+    summary_program("exit 1");
+    run_srun("on", true);
+    run_srun("full,summary=off", true);
+    run_srun("summary,off", true);
+    assert_int_equal(times_called(), 0);
+    run_srun("summary", true);
+    assert_int_equal(times_called(), 1);
+    host_copy(".libs/spank_check.so", host.copy, sizeof(host.copy));
+    host.lines = 2;
+    run_srun("full,summary", true);
+    assert_int_equal(times_called(), 2);
+    host_arg("summary=on");
+    run_srun(NULL, true);
+    assert_int_equal(times_called(), 2);
+    run_srun("on", true);
+    assert_int_equal(times_called(), 3);
+    host_arg("mode=off");
+    run_srun("on", true);
+    assert_int_equal(times_called(), 3);
+    assert_string_equal(host.said, "");
+}
+
+static void no_summary_without_a_step(void **unused)
+{
+    (void)unused;
+    summary_program("exit 0");
+    run_srun("summary", false);
+    assert_int_equal(times_called(), 0);
+    setenv("ARGUS_TEST_PROGRAM", "/nonexistent/argus", 1);
+    run_srun("summary", true);
+    assert_string_equal(host.said, "");
+}
+
+static void summary_that_hangs_is_killed(void **unused)
+{
+    struct timespec begin, end;
+
+    (void)unused;
+    if (getuid())
+        skip();
+    summary_program("trap : TERM; while :; do sleep 0.1; done");
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    run_srun("summary", true);
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    assert_int_equal(times_called(), 1);
+    assert_true(end.tv_sec - begin.tv_sec < 10);
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+}
+
 static void other_contexts_do_nothing(void **unused)
 {
     static const spank_context_t contexts[] = {S_CTX_SLURMD, S_CTX_JOB_SCRIPT, S_CTX_ERROR};
@@ -541,6 +657,9 @@ int main(void)
         T(listed_twice_by_two_paths),
         T(srun_says_what_is_wrong_once),
         T(sbatch_leaves_the_site_to_srun),
+        T(summary_is_asked_for_once_at_the_end),
+        T(no_summary_without_a_step),
+        T(summary_that_hangs_is_killed),
         T(other_contexts_do_nothing),
     };
 
