@@ -192,7 +192,7 @@ test_expect_success 'live=on: the suspicion is in the Comment of the running job
     scontrol show job $job >job && grep "JobState=RUNNING" job &&
     grep "^ *Comment=theirs x argus:1 compute-straggler info rank=1 node=n1 simulated=1 dir=$(dir_of $job) *$" job &&
     test -n "$(pgrep -u "$user" -f "top --post $work")" &&
-    as_user scancel $job.0 &&
+    as_user scancel -s USR1 $job.0 &&
     wait_for 20 eval "test -z \"\$(pgrep -f \"top --post $work\")\"" &&
     wait_for 10 eval "scontrol show job $job | grep -q \"^ *Comment=theirs x *$\"" &&
     verdict_of $job | grep "^argus:1 compute-straggler critical rank=1 node=n1" &&

@@ -175,14 +175,11 @@ static int is_slurm_job(const char *s)
     return n && !s[n];
 }
 
-/*
- * Opened anew each time: a thousand open timelines would take memory from the
- * job all the while, and one look in a minute costs little.
- */
+/* Anew each time: a thousand open timelines would take memory from the job all the while. */
 static void look(struct post *p)
 {
     argus_error_t err;
-    argus_live_t *l = argus_live_open(p->dir, &err);
+    argus_live_t *l = argus_live_glance(p->dir, &err);
     const struct argus_live_view *v = l ? argus_live_view(l) : NULL;
     char *line = NULL;
 

@@ -25,8 +25,10 @@
 /* One rank's timeline and its last steps, newest last. */
 struct follower {
     char *path;
-    argus_timeline_t *t;
-    int rank;
+    argus_timeline_t *t; /* NULL: closed, or not readable so far */
+    int known;           /* it was read once: info and counters are there */
+    struct argus_timeline_info info;
+    struct argus_timeline_counters counters;
     size_t seen; /* rows of `steps` */
     struct argus_step_row rows[WINDOW];
     int n;
@@ -36,6 +38,7 @@ struct follower {
 
 struct argus_live {
     char *dir; /* of the timelines */
+    int close; /* each timeline as soon as it is read */
     struct follower **followers;
     size_t n;
     int until_rescan;
@@ -98,7 +101,7 @@ static char *newest_step(const char *dir, argus_error_t *err)
     return newest;
 }
 
-argus_live_t *argus_live_open(const char *dir, argus_error_t *err)
+static argus_live_t *start(const char *dir, int close_each, argus_error_t *err)
 {
     argus_live_t *l = calloc(1, sizeof(*l));
 
@@ -106,13 +109,25 @@ argus_live_t *argus_live_open(const char *dir, argus_error_t *err)
         argus_error(err, "%s: no memory", dir);
         return NULL;
     }
-    raise_file_limit();
+    l->close = close_each;
+    if (!close_each)
+        raise_file_limit();
     l->dir = newest_step(dir, err);
     if (!l->dir || argus_live_refresh(l, err) < 0) {
         argus_live_close(l);
         return NULL;
     }
     return l;
+}
+
+argus_live_t *argus_live_open(const char *dir, argus_error_t *err)
+{
+    return start(dir, 0, err);
+}
+
+argus_live_t *argus_live_glance(const char *dir, argus_error_t *err)
+{
+    return start(dir, 1, err);
 }
 
 /* ---- following files ----------------------------------------------------- */
@@ -241,11 +256,13 @@ static void follow(struct follower *f)
         f->t = argus_timeline_open(f->path, NULL);
         if (!f->t)
             return;
-        f->rank = argus_timeline_info(f->t)->rank;
         f->sealed = argus_timeline_sealed(f->t);
     } else if (f->sealed || argus_timeline_refresh(f->t, NULL) < 0) {
         return;
     }
+    f->info = *argus_timeline_info(f->t);
+    f->counters = *argus_timeline_counters(f->t);
+    f->known = 1;
     n = argus_timeline_rows(f->t, ARGUS_DS_STEPS);
     if (n <= f->seen)
         return;
@@ -399,10 +416,10 @@ static int make_view(argus_live_t *l, argus_error_t *err)
         const struct argus_timeline_counters *c;
         struct argus_live_rank *r = &v->ranks[v->n_ranks];
 
-        if (!f->t)
+        if (!f->known)
             continue;
-        info = argus_timeline_info(f->t);
-        c = argus_timeline_counters(f->t);
+        info = &f->info;
+        c = &f->counters;
         if (v->n_ranks++ == 0) {
             snprintf(v->job, sizeof(v->job), "%.63s", info->job);
             snprintf(v->step, sizeof(v->step), "%.31s", info->step);
@@ -448,8 +465,13 @@ int argus_live_refresh(argus_live_t *l, argus_error_t *err)
             return -1;
         l->until_rescan = RESCAN;
     }
-    for (size_t i = 0; i < l->n; i++)
+    for (size_t i = 0; i < l->n; i++) {
         follow(l->followers[i]);
+        if (l->close) {
+            argus_timeline_close(l->followers[i]->t);
+            l->followers[i]->t = NULL;
+        }
+    }
     return make_view(l, err);
 }
 

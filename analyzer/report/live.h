@@ -48,6 +48,8 @@ typedef struct argus_live argus_live_t;
 
 /* `dir`: a job directory (its newest step is followed) or a directory of timelines. */
 argus_live_t *argus_live_open(const char *dir, argus_error_t *err);
+/* The same for one look: no timeline stays open, which for a thousand ranks takes a gigabyte. */
+argus_live_t *argus_live_glance(const char *dir, argus_error_t *err);
 void argus_live_close(argus_live_t *l); /* accepts NULL */
 /* Reads what is new.  -1: the directory is gone or memory is short. */
 int argus_live_refresh(argus_live_t *l, argus_error_t *err);
