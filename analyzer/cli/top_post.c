@@ -219,13 +219,15 @@ void argus_top_post(const char *what, double interval)
     struct post p = {.timeout_s = CALL_S};
     const char *path = getenv("PATH");
     argus_error_t err;
-    sigset_t ends;
+    sigset_t ends, all;
 
-    /* Blocked, not caught: a call of scontrol is finished before the end is heard. */
+    /* Blocked, not caught: a call of scontrol is finished before the end is heard.  What else is
+     * sent to a job (USR1 before its time is up) is not meant for this. */
+    sigfillset(&all);
     sigemptyset(&ends);
     sigaddset(&ends, SIGTERM);
     sigaddset(&ends, SIGINT);
-    sigprocmask(SIG_BLOCK, &ends, NULL);
+    sigprocmask(SIG_BLOCK, &all, NULL);
     umask(077);
     if (asprintf(&p.path, "%s%s%s", path ? path : "", path && *path ? ":" : "", ARGUS_SPAWN_PATH) <
         0)

@@ -36,6 +36,8 @@ static void usage(FILE *out)
 
 static int signals(void)
 {
+    /* What Slurm sends to a job (--signal, scancel) may reach its recorder, which is not meant. */
+    static const int ignored[] = {SIGPIPE, SIGHUP, SIGUSR1, SIGUSR2, SIGALRM, SIGQUIT};
     struct sigaction sa = {.sa_handler = on_signal};
     sigset_t term;
 
@@ -43,8 +45,8 @@ static int signals(void)
     if (sigaction(SIGTERM, &sa, NULL) < 0 || sigaction(SIGINT, &sa, NULL) < 0)
         return -1;
     sa.sa_handler = SIG_IGN;
-    sigaction(SIGPIPE, &sa, NULL);
-    sigaction(SIGHUP, &sa, NULL);
+    for (size_t i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++)
+        sigaction(ignored[i], &sa, NULL);
     /* The plugin starts us with SIGTERM blocked: the step may be over before we got here. */
     sigemptyset(&term);
     sigaddset(&term, SIGTERM);
