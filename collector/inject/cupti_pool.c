@@ -72,6 +72,10 @@ int argus_pool_init(bool need_non_null)
         return 0;
     non_null = need_non_null;
     main_group.bytes = BUFFER_BYTES;
+    /* Address space costs nothing until it is written: where there is enough, no burst of
+     * launching threads finds the pool smaller than it may become. */
+    if (slack / 4 >= (size_t)BUFFERS * BUFFER_BYTES)
+        first = BUFFERS;
     if (slack / 4 < (size_t)FIRST * BUFFER_BYTES) {
         main_group.bytes = SMALL_BYTES;
         first = slack / 8 / SMALL_BYTES < FIRST ? (unsigned)(slack / 8 / SMALL_BYTES) : FIRST;
