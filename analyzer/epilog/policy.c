@@ -193,31 +193,57 @@ static const struct argus_node_history *find(const argus_history_t *h, const cha
     return NULL;
 }
 
+struct past {
+    argus_history_t *history;
+    const char *job;
+    int seen;
+};
+
+static int add(const struct argus_job *job, void *arg)
+{
+    struct past *past = arg;
+
+    past->seen |= !strcmp(job->id, past->job);
+    return argus_history_add(job, past->history);
+}
+
+/* For seconds after its end slurmdbd knows no eligible time of a short job, and a list by
+ * time leaves it out; asked for by its number it is there. */
+static int read_past(const struct argus_policy *policy, const struct argus_slurm *slurm,
+                     struct past *past, argus_error_t *err)
+{
+    char since[32];
+
+    if (!past->history)
+        return argus_error(err, "out of memory");
+    snprintf(since, sizeof(since), "now-%ddays", policy->days);
+    if (argus_jobs_each(slurm, since, NULL, add, past, err) < 0 ||
+        (!past->seen && argus_jobs_each(slurm, NULL, past->job, add, past, err) < 0))
+        return -1;
+    return argus_history_digest(past->history, err);
+}
+
 int argus_policy_apply(const struct argus_policy *policy, const struct argus_slurm *slurm,
-                       const char *line, char node[ARGUS_COMMENT_NAME], argus_error_t *err)
+                       const char *job, const char *line, char node[ARGUS_COMMENT_NAME],
+                       argus_error_t *err)
 {
     struct argus_blame this = {.job = ""};
     const struct argus_node_history *found;
-    argus_history_t *h;
-    char since[32];
+    struct past past = {.job = job};
     int rc;
 
     if (!policy->drain_after || argus_comment_parse(line, &this.comment, NULL) < 0 ||
         !counts(policy, &this))
         return 0;
     snprintf(node, ARGUS_COMMENT_NAME, "%s", this.comment.node.name[0]);
-    snprintf(since, sizeof(since), "now-%ddays", policy->days);
-    h = argus_history_create();
-    rc = h ? argus_jobs_each(slurm, since, NULL, argus_history_add, h, err)
-           : argus_error(err, "out of memory");
-    if (rc == 0)
-        rc = argus_history_digest(h, err);
-    found = rc == 0 ? find(h, node) : NULL;
+    past.history = argus_history_create();
+    rc = read_past(policy, slurm, &past, err);
+    found = rc == 0 ? find(past.history, node) : NULL;
     if (found && argus_policy_is_due(policy, found)) {
         rc = is_usable(slurm, node, err);
         if (rc > 0)
             rc = drain(slurm, found, err) < 0 ? -1 : 1;
     }
-    argus_history_destroy(h);
+    argus_history_destroy(past.history);
     return rc;
 }

@@ -31,11 +31,12 @@ int argus_policy_read(const char *path, uid_t owner, struct argus_policy *policy
 int argus_policy_is_due(const struct argus_policy *policy, const struct argus_node_history *node);
 
 /*
- * After `line` was posted: look up the history of the one node that it blames
+ * After `line` was posted for `job`: look up the history of the one node that it blames
  * and drain the node if it is due and not drained or down already.  1 drained
  * (`node` is its name), 0 nothing to do, -1 error.
  */
 int argus_policy_apply(const struct argus_policy *policy, const struct argus_slurm *slurm,
-                       const char *line, char node[ARGUS_COMMENT_NAME], argus_error_t *err);
+                       const char *job, const char *line, char node[ARGUS_COMMENT_NAME],
+                       argus_error_t *err);
 
 #endif /* ARGUS_EPILOG_POLICY_H */

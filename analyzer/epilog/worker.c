@@ -187,11 +187,12 @@ static void find_target(const struct argus_stepconf *step, struct argus_target *
 }
 
 /* Does the site's policy say something about the node that this verdict blames? */
-static void follow_policy(const struct argus_worker *worker, const char *name, const char *line)
+static void follow_policy(const struct argus_worker *worker, const char *name, const char *job,
+                          const char *line)
 {
     char node[ARGUS_COMMENT_NAME], text[ARGUS_COMMENT_NAME + 64];
     argus_error_t err = {""};
-    int rc = argus_policy_apply(&worker->policy, &worker->slurm, line, node, &err);
+    int rc = argus_policy_apply(&worker->policy, &worker->slurm, job, line, node, &err);
 
     if (rc < 0)
         complain(worker, LOG_WARNING, name, err.text);
@@ -220,7 +221,7 @@ static int post(const struct argus_worker *worker, const struct argus_queue_entr
         argus_accounting_post_retry(&worker->slurm, &target, field, line, worker->post_s, &err);
     if (status == ARGUS_POST_DONE) {
         complain(worker, LOG_INFO, entry->name, line);
-        follow_policy(worker, entry->name, line);
+        follow_policy(worker, entry->name, target.id, line);
     } else {
         complain(worker, status == ARGUS_POST_LATER ? LOG_INFO : LOG_WARNING, entry->name,
                  err.text);
