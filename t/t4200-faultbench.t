@@ -24,4 +24,12 @@ test_expect_success 'wrong options' '
     test_expect_code 2 "$bench" --style nosuch && test_expect_code 2 "$bench" --fault nosuch
 '
 
+test_expect_success 'what analyzing costs: figures and a picture' '
+    SCALE_RANKS="64 128" SCALE_STEPS=60 sh "$ARGUS_SRCDIR/contrib/faultbench/scale.sh" \
+        "$ARGUS_BUILDDIR/argus" "$ARGUS_BUILDDIR/contrib/faultbench/scale" scale.svg >table 2>err &&
+    test $(grep -c "argus:1 compute-straggler .*rank=[0-9]* " table) = 3 &&
+    test $(grep -c "128 opens" table) -ge 1 &&
+    grep "<svg" scale.svg
+'
+
 test_done

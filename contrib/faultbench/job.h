@@ -120,6 +120,9 @@ void fb_result_free(struct fb_result *r);
 /* Timelines "rank-NNNNN.h5" and step.json below dir/step-0, by the product's own writer. */
 int fb_emit(const struct fb_result *r, const char *dir, char *error, size_t error_size);
 
+/* scale's lines of figures as a picture; an exit status. */
+int fb_scale_plot(const char *data, const char *svg);
+
 const char *fb_style_name(enum fb_style style);
 const char *fb_fault_name(enum fb_fault_kind kind);
 

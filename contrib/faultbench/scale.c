@@ -4,10 +4,13 @@
  * costs.
  *
  *   scale make DIR RANKS STEPS          timelines of a TP8 PP8 DPn job in which one GPU slows by 1.3 at 40 %
- *   scale measure COMMAND...            runs the command: seconds, peak memory of the whole process tree, bytes read
+ *   scale events DIR RANKS STEPS        a TP4 PP4 DPn job with every event kept, as the faultbench runs it
+ *   scale measure DIR FILE COMMAND...   runs the command on the job: seconds, peak memory of the whole process tree,
+ *                                       files opened, bytes read; a line "RANKS s MiB opens MiB" is added to FILE
+ *   scale plot FILE SVG                 these lines as a picture
  *
- * The rows are drawn, not simulated: the numbers only have to be those of a
- * job, in the sizes of a job.
+ * The rows of `make` are drawn, not simulated: the numbers only have to be
+ * those of a job, in the sizes of a job.
  */
 #include <argus/record.h>
 #include <argus/timeline.h>
@@ -17,12 +20,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "analyzer/timeline/timeline_io.h"
+#include "contrib/faultbench/internal.h"
 #include "contrib/faultbench/job.h"
 
 enum { TP = 8, PP = 8, WINDOW = 64, KERNEL_CLASSES = 48, COMM_CLASSES = 6 };
@@ -338,14 +343,53 @@ static long tree_memory(pid_t group, unsigned long long *io)
     return total;
 }
 
-static int measure(char **argv)
+/* Opens of files in the directory since the last call. */
+static long opened(int watch)
 {
-    struct timespec a, b, pause = {0, 50000000};
-    long peak = 0, kib;
-    unsigned long long io, most = 0;
-    int status;
-    pid_t pid;
+    char buf[65536] __attribute__((aligned(__alignof__(struct inotify_event))));
+    long n = 0;
+    ssize_t got;
 
+    while ((got = read(watch, buf, sizeof(buf))) > 0) {
+        for (char *p = buf; p < buf + got;) {
+            const struct inotify_event *e = (const struct inotify_event *)p;
+
+            n += (e->mask & IN_OPEN) && !(e->mask & IN_ISDIR);
+            p += sizeof(*e) + e->len;
+        }
+    }
+    return n;
+}
+
+static int ranks_in(const char *dir)
+{
+    struct dirent *d;
+    DIR *v = opendir(dir);
+    int n = 0;
+
+    while (v && (d = readdir(v)))
+        n += !strncmp(d->d_name, "rank-", 5);
+    if (v)
+        closedir(v);
+    return n;
+}
+
+static int measure(const char *dir, const char *file, char **argv)
+{
+    struct timespec a, b, pause = {0, 20000000};
+    long peak = 0, kib, opens = 0;
+    unsigned long long io, most = 0;
+    int status, watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    char path[4352];
+    double seconds;
+    pid_t pid;
+    FILE *f;
+
+    snprintf(path, sizeof(path), "%s/step-0", dir);
+    if (watch < 0 || inotify_add_watch(watch, path, IN_OPEN) < 0) {
+        fprintf(stderr, "scale: %s: %s\n", path, strerror(errno));
+        return 1;
+    }
     clock_gettime(CLOCK_MONOTONIC, &a);
     pid = fork();
     if (pid == 0) {
@@ -362,21 +406,63 @@ static int measure(char **argv)
             peak = kib;
         if (io > most)
             most = io;
+        opens += opened(watch);
         nanosleep(&pause, NULL);
     }
     clock_gettime(CLOCK_MONOTONIC, &b);
-    printf("%.2f s, %.0f MiB at the peak (all processes), %.0f MiB read\n",
-           (double)(b.tv_sec - a.tv_sec) + (double)(b.tv_nsec - a.tv_nsec) * 1e-9,
-           (double)peak / 1024.0, (double)most / 1048576.0);
+    opens += opened(watch);
+    close(watch);
+    seconds = (double)(b.tv_sec - a.tv_sec) + (double)(b.tv_nsec - a.tv_nsec) * 1e-9;
+    printf("%.2f s, %.0f MiB at the peak (all processes), %ld opens, %.0f MiB read\n", seconds,
+           (double)peak / 1024.0, opens, (double)most / 1048576.0);
+    f = fopen(file, "a");
+    if (!f ||
+        fprintf(f, "%d %.3f %.1f %ld %.1f\n", ranks_in(path), seconds, (double)peak / 1024.0, opens,
+                (double)most / 1048576.0) < 0 ||
+        fclose(f)) {
+        fprintf(stderr, "scale: %s: %s\n", file, strerror(errno));
+        return 1;
+    }
     return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}
+
+static int make_events(const char *dir, int ranks, int steps)
+{
+    struct fb_result r = {0};
+    struct fb_spec spec;
+    char error[512] = "it cannot be run";
+    int rc;
+
+    fb_defaults(&spec, FB_3D, ranks);
+    spec.steps = steps;
+    spec.window = 0;
+    spec.fault = (struct fb_fault){.kind = FB_SLOW_GPU,
+                                   .magnitude = 1.3,
+                                   .rank = ranks / 2 + 3,
+                                   .node = -1,
+                                   .stage = -1,
+                                   .onset = steps * 2 / 5,
+                                   .end = -1};
+    rc = (mkdir(dir, 0700) < 0 && errno != EEXIST) || fb_run(&spec, &r) < 0 ||
+         fb_emit(&r, dir, error, sizeof(error)) < 0;
+    if (rc)
+        fprintf(stderr, "scale: %s: %s\n", dir, error);
+    fb_result_free(&r);
+    return rc;
 }
 
 int main(int argc, char **argv)
 {
     if (argc == 5 && !strcmp(argv[1], "make"))
         return make(argv[2], atoi(argv[3]), atoi(argv[4]));
-    if (argc > 2 && !strcmp(argv[1], "measure"))
-        return measure(argv + 2);
-    fputs("Usage: scale make DIR RANKS STEPS | scale measure COMMAND...\n", stderr);
+    if (argc == 5 && !strcmp(argv[1], "events"))
+        return make_events(argv[2], atoi(argv[3]), atoi(argv[4]));
+    if (argc > 4 && !strcmp(argv[1], "measure"))
+        return measure(argv[2], argv[3], argv + 4);
+    if (argc == 4 && !strcmp(argv[1], "plot"))
+        return fb_scale_plot(argv[2], argv[3]);
+    fputs("Usage: scale make|events DIR RANKS STEPS | scale measure DIR FILE COMMAND... |\n"
+          "       scale plot FILE SVG\n",
+          stderr);
     return 2;
 }
