@@ -332,6 +332,90 @@ static void nobody(void **state)
     check(&s, ARGUS_VERDICT_COMPUTE_STRAGGLER, 1);
 }
 
+static int says(const struct argus_verdict *v, const char *what)
+{
+    for (size_t i = 0; i < v->n_explained; i++)
+        if (strstr(v->explained[i], what))
+            return 1;
+    return 0;
+}
+
+static void add_health(struct job_spec *s, const char *metric, int rank, int from, double usual,
+                       double value)
+{
+    struct job_health *h = &s->health[s->n_health++];
+
+    *h = (struct job_health){.metric = metric, .rank = rank, .from = from};
+    h->usual = usual;
+    h->value = value;
+    if (!strncmp(metric, "nic_", 4))
+        h->device = "mlx5_0:1";
+}
+
+/* Devices never decide, they name the cause of what is decided already. */
+static void named_causes(void **state)
+{
+    struct job_spec s;
+    struct job_fault *f = one(&s, 8, JOB_SLOW_RANK, 3);
+    struct argus_verdict *v;
+
+    (void)state;
+    f->factor = 1.4;
+    f->from = 20;
+    add_health(&s, "gpu_clock_sm_mhz", 3, 20, 1980, 1200);
+    add_health(&s, "gpu_throttle_sw_thermal", 3, 20, 0, 1);
+    add_health(&s, "gpu_temperature_c", 3, 20, 61, 87);
+    add_health(&s, "gpu_xid", 5, 20, NAN, 79); /* of a rank that is not blamed */
+    v = verdict_of(&s);
+    expect(v, ARGUS_VERDICT_COMPUTE_STRAGGLER, 3);
+    if (!says(v, "clocks of rank 3 on n00 (GPU 3) at 1200 MHz, peers 1980 (SW thermal slowdown, "
+                 "87 C)"))
+        fail_msg("%s", v->explained[1]);
+    assert_false(says(v, "XID"));
+    argus_verdict_destroy(v);
+
+    /* the same devices in a healthy job: no verdict, not a word */
+    s.n_faults = 0;
+    v = verdict_of(&s);
+    expect(v, ARGUS_VERDICT_OK, -1);
+    assert_false(says(v, "clocks"));
+    argus_verdict_destroy(v);
+
+    /* slow for another reason: the devices are alike */
+    s.n_faults = 1;
+    s.n_health = 0;
+    add_health(&s, "gpu_clock_sm_mhz", 3, 20, 1980, 1978);
+    v = verdict_of(&s);
+    expect(v, ARGUS_VERDICT_COMPUTE_STRAGGLER, 3);
+    assert_false(says(v, "likely cause"));
+    argus_verdict_destroy(v);
+
+    /* everybody's clocks, against their own before */
+    f = one(&s, 8, JOB_ALL_SLOW, -1);
+    f->factor = 1.3;
+    f->from = 30;
+    for (int r = 0; r < 8; r++)
+        add_health(&s, "gpu_clock_sm_mhz", r, 30, 1980, 1500);
+    v = verdict_of(&s);
+    expect(v, ARGUS_VERDICT_UNIFORM_SLOWDOWN, -1);
+    assert_true(says(v, "at 1500 MHz, before 1980"));
+    argus_verdict_destroy(v);
+
+    /* a link: of the four that it may be, one has a port with errors */
+    f = one(&s, 16, JOB_LINK_NIC, 4);
+    s.tp = 4;
+    s.ranks_per_node = 4;
+    f->factor = 5;
+    add_health(&s, "nic_symbol_error", 4, 5, 0, 41234);
+    add_health(&s, "nic_rate_gbps", 4, 0, 400, 400);
+    v = verdict_of(&s);
+    expect(v, ARGUS_VERDICT_SLOW_LINK, -1);
+    assert_int_equal(v->link->n_candidates, 4);
+    assert_true(says(v, "41234 symbol errors of port mlx5_0:1 of n01 in these steps, peers 0"));
+    assert_false(says(v, "port rate"));
+    argus_verdict_destroy(v);
+}
+
 static void two_faults(void **state)
 {
     struct job_spec s;
@@ -409,12 +493,12 @@ static void healthy(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(healthy), cmocka_unit_test(sub_kinds),
-        cmocka_unit_test(times),   cmocka_unit_test(five_percent),
-        cmocka_unit_test(stalls),  cmocka_unit_test(rotating_stall),
-        cmocka_unit_test(links),   cmocka_unit_test(imbalances),
-        cmocka_unit_test(nobody),  cmocka_unit_test(two_faults),
-        cmocka_unit_test(a_node),
+        cmocka_unit_test(healthy),        cmocka_unit_test(sub_kinds),
+        cmocka_unit_test(named_causes),   cmocka_unit_test(times),
+        cmocka_unit_test(five_percent),   cmocka_unit_test(stalls),
+        cmocka_unit_test(rotating_stall), cmocka_unit_test(links),
+        cmocka_unit_test(imbalances),     cmocka_unit_test(nobody),
+        cmocka_unit_test(two_faults),     cmocka_unit_test(a_node),
     };
 
     return cmocka_run_group_tests_name("detect", tests, setup, teardown);

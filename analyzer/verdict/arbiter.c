@@ -300,7 +300,8 @@ static int set_primary(const struct bench *b, const struct fault *f, double hour
         argus_verdict_set(&v->subkind, e->subkind) || add_culprits(b->m, e, v, NULL) ||
         copy_link(e->link, v) || (e->text && argus_verdict_add_explained(v, "%s", e->text)))
         return -1;
-    return argus_explain(b->m, e, v) || argus_advise(b->m, e, v) ? -1 : 0;
+    return argus_cause(b->m, e, v) || argus_explain(b->m, e, v) || argus_advise(b->m, e, v) ? -1
+                                                                                            : 0;
 }
 
 static int add_finding(const struct bench *b, const struct fault *f, double hours,

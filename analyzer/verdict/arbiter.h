@@ -26,6 +26,9 @@ int argus_short_recording(struct argus_model *m, struct argus_verdict *v);
 /* explain.c: who waits where, and what the culprits look like to others. */
 int argus_explain(const struct argus_model *m, const struct argus_evidence *e,
                   struct argus_verdict *v);
+/* cause.c: what the culprits' devices said in the span of the fault, against others: sentences and evidence. */
+int argus_cause(const struct argus_model *m, const struct argus_evidence *e,
+                struct argus_verdict *v);
 /* Ready commands and advice. */
 int argus_advise(const struct argus_model *m, const struct argus_evidence *e,
                  struct argus_verdict *v);

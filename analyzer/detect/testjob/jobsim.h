@@ -50,6 +50,14 @@ struct job_fault {
     const char *pattern;
 };
 
+/* What a device says: `usual` on every rank (a port: on the first of every node), on `rank` `value`
+ * from step `from` on.  Counters are given as totals, 0 before. */
+struct job_health {
+    const char *metric, *device; /* device NULL: the rank's GPU */
+    int rank, from;
+    double usual, value;
+};
+
 #define JOB_FAULTS 8
 
 struct job_spec {
@@ -71,6 +79,8 @@ struct job_spec {
     int marks;         /* steps are marked, as a profiler does; default 1 */
     struct job_fault faults[JOB_FAULTS];
     size_t n_faults;
+    struct job_health health[JOB_FAULTS];
+    size_t n_health;
 };
 
 void job_spec_init(struct job_spec *spec, int world);

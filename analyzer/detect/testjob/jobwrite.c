@@ -106,6 +106,35 @@ static int by_start(const void *a, const void *b)
     return x->stream - y->stream;
 }
 
+/* One value at `time`. */
+static int health_row(struct sink *k, const struct job_health *h, int64_t time, double value,
+                      argus_error_t *err)
+{
+    struct argus_health_row row = {.time = time, .value = value};
+    char uuid[64];
+
+    snprintf(uuid, sizeof(uuid), "GPU-sim-%d", k->r->rank);
+    row.metric = text(k, h->metric);
+    row.device = text(k, h->device ? h->device : uuid);
+    return argus_timeline_append(k->w, ARGUS_DS_HEALTH, &row, 1, err);
+}
+
+/* At the beginning of a step. */
+static int health(struct sink *k, int step, int64_t time, argus_error_t *err)
+{
+    for (size_t i = 0; i < k->j->s.n_health; i++) {
+        const struct job_health *h = &k->j->s.health[i];
+
+        if (h->device && k->r->local)
+            continue;
+        if (step == 0 && health_row(k, h, time - 1000000000, h->usual, err))
+            return -1;
+        if (step == h->from && h->rank == k->r->rank && health_row(k, h, time, h->value, err))
+            return -1;
+    }
+    return 0;
+}
+
 /* A step's mark ends where the next one begins. */
 static int step_mark(struct sink *k, const int64_t *clock, int64_t now, argus_error_t *err)
 {
@@ -116,6 +145,8 @@ static int step_mark(struct sink *k, const int64_t *clock, int64_t now, argus_er
                                  .kind = ARGUS_MARK_STEP};
     int n = k->steps++;
 
+    if (health(k, n, *clock + now, err))
+        return -1;
     k->step_start = now;
     if (!n || !k->j->s.marks)
         return 0;
@@ -142,10 +173,10 @@ static int feed(struct sink *k, struct job_rank *r, argus_error_t *err)
             continue;
         }
         row = (struct argus_event_row){.start = clock + e->start,
-                                      .duration = e->duration > 0 ? e->duration : 1,
-                                      .class_id = class_of(k, e),
-                                      .stream = (uint32_t)(7 + e->stream),
-                                      .seq = ARGUS_NONE};
+                                       .duration = e->duration > 0 ? e->duration : 1,
+                                       .class_id = class_of(k, e),
+                                       .stream = (uint32_t)(7 + e->stream),
+                                       .seq = ARGUS_NONE};
 
         if (e->kind == ARGUS_CLASS_COMM)
             row.seq = k->seq[e->group]++;

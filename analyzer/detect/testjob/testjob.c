@@ -52,7 +52,8 @@ static int set_number(struct job_spec *s, const char *key, double v)
                 {"ranks-per-node", &s->ranks_per_node},
                 {"names", &s->names},
                 {"skip-rank", &s->skip_rank},
-                {"stage-layers", &s->stage_layers}, {"marks", &s->marks}};
+                {"stage-layers", &s->stage_layers},
+                {"marks", &s->marks}};
     const struct {
         const char *name;
         double *to;
