@@ -137,12 +137,8 @@ step "clang: configure" configure "$clang" --enable-werror CC=clang &&
     step "clang: build of the tests" make -C "$clang" -j"$jobs" check TESTS=
 rm -rf "$clang"
 
-# Under sanitizers: unit tests, fuzzers and whatever reads files.  The C library's dlerror()
-# keeps a buffer that a process which ends inside a fork never frees.
+# Under sanitizers: unit tests, fuzzers and whatever reads files.
 sanitized=$dir/sanitized
-echo "leak:_dlerror_run" >"$dir/leaks"
-LSAN_OPTIONS=suppressions=$dir/leaks:print_suppressions=0
-export LSAN_OPTIONS
 if step "sanitizers: configure" configure "$sanitized" --enable-sanitizers=address,undefined \
     CFLAGS="-g -O1" &&
     step "sanitizers: build" make -C "$sanitized" -j"$jobs" all; then
