@@ -89,7 +89,10 @@ static int by_end(const void *a, const void *b)
 {
     const struct traced *x = a, *y = b;
 
-    return (x->blame.end > y->blame.end) - (x->blame.end < y->blame.end);
+    if (x->blame.end != y->blame.end)
+        return x->blame.end > y->blame.end ? 1 : -1;
+    /* Of the same second: by number, so that all who ask name the same job as the last. */
+    return strverscmp(x->blame.job, y->blame.job);
 }
 
 static int names(const struct argus_comment *c, const char *node)

@@ -45,6 +45,28 @@ static argus_history_t *digest(argus_history_t *h)
     return h;
 }
 
+/* Jobs that ended in the same second: the order of their numbers, whoever listed them. */
+static void test_order(void **state)
+{
+    (void)state;
+    for (int turn = 0; turn < 6; turn++) {
+        static const char *const ids[] = {"9", "10", "110"};
+        static const int orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
+                                         {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+        argus_history_t *h = argus_history_create();
+        const struct argus_node_history *n;
+
+        for (int i = 0; i < 3; i++)
+            add(h, ids[orders[turn][i]], "ann", "n[1-4]", SLOW, 100);
+        n = argus_history_node(digest(h), 0);
+        assert_non_null(n);
+        assert_int_equal(n->n_blames, 3);
+        for (int i = 0; i < 3; i++)
+            assert_string_equal(n->blames[i].job, ids[i]);
+        argus_history_destroy(h);
+    }
+}
+
 static void test_blames(void **state)
 {
     argus_history_t *h = argus_history_create();
@@ -178,9 +200,8 @@ static void test_policy_file(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_blames),
-        cmocka_unit_test(test_cured),
-        cmocka_unit_test(test_due),
+        cmocka_unit_test(test_order),       cmocka_unit_test(test_blames),
+        cmocka_unit_test(test_cured),       cmocka_unit_test(test_due),
         cmocka_unit_test(test_policy_file),
     };
 

@@ -167,7 +167,7 @@ static int write_file(int dirfd, const char *name, const char *text)
 {
     char temporary[300];
     size_t length = strlen(text);
-    int fd, rc = -1;
+    int fd, rc = -1, saved = 0;
 
     if (snprintf(temporary, sizeof(temporary), ".%s.%ld", name, (long)getpid()) >=
         (int)sizeof(temporary)) {
@@ -179,17 +179,54 @@ static int write_file(int dirfd, const char *name, const char *text)
     if (fd < 0)
         return -1;
     if (write(fd, text, length) == (ssize_t)length && fsync(fd) == 0 &&
-        renameat(dirfd, temporary, dirfd, name) == 0)
+        renameat(dirfd, temporary, dirfd, name) == 0) {
         rc = 0;
-    else
+    } else {
+        saved = errno;
         unlinkat(dirfd, temporary, 0);
+    }
     close(fd);
+    if (rc < 0)
+        errno = saved;
     return rc;
 }
 
 static int open_directory(const char *path)
 {
     return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+/*
+ * Open our directory `name` in the job directory, made if missing.  Something
+ * else of that name is the user's doing and would keep his own verdict back
+ * for as long as it is there: a file, FIFO or link goes, a closed directory
+ * is opened.
+ */
+static int open_inner(int base, const char *name)
+{
+    int fd = -1;
+
+    for (int attempt = 0; fd < 0 && attempt < 2; attempt++) {
+        if (mkdirat(base, name, 0755) < 0 && errno != EEXIST)
+            return -1;
+        fd = openat(base, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (fd < 0 && errno == EACCES)
+            (void)!fchmodat(base, name, 0755, 0);
+        else if (fd < 0 && (errno == ENOTDIR || errno == ELOOP))
+            unlinkat(base, name, 0);
+    }
+    return fd;
+}
+
+/* Something that is no file stands where <dir>/<name> is to be: out of the way with it. */
+static void set_aside(int dirfd, const char *name)
+{
+    char aside[300];
+
+    if (unlinkat(dirfd, name, AT_REMOVEDIR) == 0 ||
+        snprintf(aside, sizeof(aside), ".%s.%ld.old", name, (long)getpid()) >= (int)sizeof(aside))
+        return;
+    (void)!renameat(dirfd, name, dirfd, aside);
 }
 
 int argus_user_done(const char *dir, const char *node, argus_error_t *err)
@@ -200,13 +237,17 @@ int argus_user_done(const char *dir, const char *node, argus_error_t *err)
         return 0;
     if (base < 0)
         return argus_error(err, "%s: %s", dir, strerror(errno));
-    if (mkdirat(base, ARGUS_DONE_DIR, 0755) < 0 && errno != EEXIST)
-        goto out;
-    done = openat(base, ARGUS_DONE_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (done >= 0 && write_file(done, node, "") == 0)
+    done = open_inner(base, ARGUS_DONE_DIR);
+    rc = done < 0 ? -1 : write_file(done, node, "");
+    if (rc < 0 && done >= 0 && errno == EACCES && fchmod(done, 0755) == 0)
+        rc = write_file(done, node, "");
+    if (rc < 0 && done >= 0 && (errno == EISDIR || errno == ENOTEMPTY || errno == EEXIST)) {
+        set_aside(done, node);
+        rc = write_file(done, node, "");
+    }
+    if (rc == 0)
         rc = 1;
-out:
-    if (rc < 0)
+    else
         argus_error(err, "%s/%s/%s: %s", dir, ARGUS_DONE_DIR, node, strerror(errno));
     if (done >= 0)
         close(done);
@@ -348,6 +389,10 @@ static int lock_once(int base, const char *node)
     if (errno != EEXIST)
         return -1;
     lock = openat(base, LOCK_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (lock < 0 && (errno == ENOTDIR || errno == ELOOP)) {
+        unlinkat(base, LOCK_DIR, 0);
+        errno = EAGAIN;
+    }
     if (lock < 0)
         return -1;
     if (!lock_is_stale(lock, node)) {
@@ -356,7 +401,7 @@ static int lock_once(int base, const char *node)
     }
     unlinkat(lock, LOCK_BY, 0);
     close(lock);
-    unlinkat(base, LOCK_DIR, AT_REMOVEDIR);
+    set_aside(base, LOCK_DIR);
     errno = EAGAIN;
     return -1;
 }

@@ -20,6 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "analyzer/epilog/jobs.h"
 #include "analyzer/epilog/user.h"
 #include "analyzer/epilog/worker.h"
 #include "analyzer/verdict/comment.h"
@@ -162,11 +163,54 @@ int argus_worker_check_line(const struct argus_queue_entry *entry, const char *l
     if (argus_comment_validate(line, err) < 0 || argus_comment_parse(line, &comment, err) < 0)
         return -1;
     if (!first->nodes[0] || strcmp(first->het, "-"))
-        return 0; /* the list is not known, or is a component's only */
+        return 0; /* not known, or a component's only: see check_components() */
     if (argus_hostlist_expand(first->nodes, ARGUS_HOSTLIST_MAX, &nodes, err) == 0 &&
         list_holds(&nodes, &comment.node, err) == 0 &&
         list_holds(&nodes, &comment.peer, err) == 0 && list_holds(&nodes, &comment.oneof, err) == 0)
         rc = 0;
+    argus_hostlist_clear(&nodes);
+    return rc;
+}
+
+static int add_nodes(const struct argus_job *job, void *arg)
+{
+    struct argus_hostlist *to = arg, names;
+    int rc = 0;
+
+    if (argus_hostlist_expand(job->nodes, ARGUS_HOSTLIST_MAX, &names, NULL) < 0)
+        return 0;
+    for (size_t i = 0; rc == 0 && i < names.n; i++)
+        rc = argus_hostlist_add(to, names.names[i]);
+    argus_hostlist_clear(&names);
+    return rc;
+}
+
+/*
+ * Nodes of all components of a heterogeneous job are known to accounting
+ * alone.  0 the line names none but those, -1 it does, 1 nobody can say now.
+ */
+static int check_components(const struct argus_worker *worker, const struct argus_stepconf *step,
+                            const char *line, argus_error_t *err)
+{
+    struct argus_hostlist nodes = {0};
+    struct argus_comment comment;
+    char leader[32];
+    int rc = 1;
+
+    if (!strcmp(step->het, "-") || argus_comment_parse(line, &comment, NULL) < 0 ||
+        !(comment.node.n || comment.peer.n || comment.oneof.n))
+        return 0;
+    snprintf(leader, sizeof(leader), "%.*s", (int)strcspn(step->job, "+"), step->job);
+    if (argus_jobs_each(&worker->slurm, NULL, leader, add_nodes, &nodes, err) == 0) {
+        if (!nodes.n)
+            argus_error(err, "job %s: its components are not in accounting yet", leader);
+        else
+            rc = list_holds(&nodes, &comment.node, err) == 0 &&
+                         list_holds(&nodes, &comment.peer, err) == 0 &&
+                         list_holds(&nodes, &comment.oneof, err) == 0
+                     ? 0
+                     : -1;
+    }
     argus_hostlist_clear(&nodes);
     return rc;
 }
@@ -210,11 +254,16 @@ static int post(const struct argus_worker *worker, const struct argus_queue_entr
     struct argus_target target;
     argus_error_t err = {""};
     enum argus_post_status status;
-    int field = argus_field_from_name(step->comment);
+    int field = argus_field_from_name(step->comment), rc;
 
     if (argus_worker_check_line(entry, line, &err) < 0) {
         complain(worker, LOG_WARNING, entry->name, err.text);
         return 1;
+    }
+    rc = field == ARGUS_FIELD_NONE ? 0 : check_components(worker, step, line, &err);
+    if (rc) {
+        complain(worker, rc < 0 ? LOG_WARNING : LOG_INFO, entry->name, err.text);
+        return rc < 0;
     }
     find_target(step, &target);
     status =
