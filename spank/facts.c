@@ -239,6 +239,8 @@ static int job_directory(struct argus_facts *f, const struct argus_keys *keys, a
     static const char *const places[] = {"SLURM_SUBMIT_DIR", "PWD"};
     char array_job[16], array_task[16];
     struct argus_pattern_facts p = {.user = f->user, .job = f->leader, .node = f->node_name};
+    const char *pattern = argus_keys_text(keys, ARGUS_KEY_DIR);
+    bool odd = false;
     size_t used;
 
     for (size_t i = 0; i < 2 && !p.workdir; i++) {
@@ -246,7 +248,11 @@ static int job_directory(struct argus_facts *f, const struct argus_keys *keys, a
 
         if (place && argus_path_sane(place))
             p.workdir = place;
+        odd |= place && !p.workdir;
     }
+    if (!p.workdir && odd && strstr(pattern, "%w"))
+        return argus_error(err, "the name of the working directory has a line break, another "
+                                "control character or \"..\" in it");
     snprintf(array_job, sizeof(array_job), "%u", f->array_job);
     snprintf(array_task, sizeof(array_task), "%u",
              f->array_task == ARGUS_NO_ARRAY ? 0 : f->array_task);
@@ -255,8 +261,7 @@ static int job_directory(struct argus_facts *f, const struct argus_keys *keys, a
     p.cluster = argus_facts_env(f->env, "SLURM_CLUSTER_NAME");
     if (!p.cluster || !name_sane(p.cluster, ""))
         p.cluster = "cluster";
-    if (argus_pattern_expand(argus_keys_text(keys, ARGUS_KEY_DIR), &p, f->dir, sizeof(f->dir),
-                             err) ||
+    if (argus_pattern_expand(pattern, &p, f->dir, sizeof(f->dir), err) ||
         argus_pattern_expand(argus_keys_text(keys, ARGUS_KEY_SPOOL), &p, f->spool, sizeof(f->spool),
                              err))
         return -1;

@@ -174,7 +174,8 @@ void argus_remote_init_post_opt(spank_t sp)
     if (!text)
         goto error;
     argus_spool_path(f, state.spool, sizeof(state.spool));
-    if (argus_spool_create(f, text, &state.id, &err))
+    if (argus_spool_create(f, text, (uint64_t)argus_keys_int(&argus_plugin.keys, ARGUS_KEY_RING_MB),
+                           &state.id, &err))
         goto error;
     state.made = state.traced = true;
     state.tasks_left = f->local_tasks;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -17,6 +18,7 @@
 
 #define OPEN_DIR (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 #define CLEAN_MS 1000
+#define SPARE_MB 16 /* stays free for others */
 #define RING_SUFFIX ".ring"
 #define RESTART_NAME "restart"
 #define RESTART_MAX 100 /* an exit status holds no more; Slurm requeues that often by hand only */
@@ -285,13 +287,32 @@ static void remove_marker(int spool_fd, const struct argus_facts *f)
         close(jobs);
 }
 
-int argus_spool_create(const struct argus_facts *f, const char *text,
+/* Is there room for what the step's tasks may write?  The node itself lives on it, too. */
+static int check_room(int spool_fd, const struct argus_facts *f, uint64_t ring_mb,
+                      argus_error_t *err)
+{
+    uint64_t need = (f->local_tasks ? f->local_tasks : 1) * ring_mb + SPARE_MB, have;
+    struct statvfs st;
+
+    if (fstatvfs(spool_fd, &st) || !st.f_blocks)
+        return 0;
+    have = (uint64_t)st.f_bavail * st.f_frsize >> 20;
+    if (have >= need)
+        return 0;
+    return argus_error(err, "%s: %llu MiB are free, rings of ring_mb=%llu for %u tasks need %llu",
+                       f->spool, (unsigned long long)have, (unsigned long long)ring_mb,
+                       f->local_tasks ? f->local_tasks : 1, (unsigned long long)need);
+}
+
+int argus_spool_create(const struct argus_facts *f, const char *text, uint64_t ring_mb,
                        const struct argus_identity *id, argus_error_t *err)
 {
     int spool_fd, marker_dir = -1, rc = -1;
 
     spool_fd = open_spool(f->spool, err);
     if (spool_fd < 0)
+        goto out;
+    if (check_room(spool_fd, f, ring_mb, err))
         goto out;
     marker_dir = open_marker_dir(spool_fd, f, err);
     if (marker_dir < 0)

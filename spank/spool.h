@@ -17,10 +17,11 @@
 void argus_spool_path(const struct argus_facts *f, char *out, size_t size);
 
 /*
- * Makes what is missing: spool, marker, step's spool with step.conf.
+ * Makes what is missing: spool, marker, step's spool with step.conf.  Refuses
+ * where rings of `ring_mb` for each of the step's tasks would not fit.
  * On error nothing of ours is left.
  */
-int argus_spool_create(const struct argus_facts *f, const char *text,
+int argus_spool_create(const struct argus_facts *f, const char *text, uint64_t ring_mb,
                        const struct argus_identity *id, argus_error_t *err);
 
 /*

@@ -59,7 +59,7 @@ quiet() {
     ! pgrep -f "$top/argus-record" && ! ls -d "$top"/run/*/*.* 2>/dev/null
 }
 wait_for_end() {
-    for i in $(seq 300); do
+    for i in $(seq 600); do
         squeue -h -j "$1" 2>/dev/null | grep -q . || return 0
         sleep 0.1
     done
@@ -231,10 +231,45 @@ test_expect_success 'a spool that is no directory: one line, and the job runs' '
     test_cmp want err && plugstack "$line"
 '
 
+test_expect_success 'a plugin of another release of Slurm: the job runs without it' '
+    cp "$top/copy.so" "$top/wrong.so" &&
+    at=$(nm -D "$top/wrong.so" | sed -n "s/^\([0-9a-f]*\) [A-Z] plugin_version$/\1/p") && test -n "$at" &&
+    printf "\001\002\003\004" | dd of="$top/wrong.so" bs=1 seek=$((0x$at)) conv=notrunc 2>/dev/null &&
+    ! cmp -s "$top/copy.so" "$top/wrong.so" &&
+    plugstack "optional $top/wrong.so spool=$top/run/%n collector=$top/libargus-collector.so" &&
+    as_user srun -Q -w n1 -n1 sh show >out 2>err && cat err &&
+    grep -i "incompatible" err && echo "0 $OFF" >want && test_cmp want out &&
+    plugstack "$line"
+'
+
+test_expect_success 'a directory whose name holds a line break: one line, and the job runs' '
+    odd="$work/two
+lines" && mkdir "$odd" && chmod 755 "$odd" &&
+    (cd "$odd" && timeout 60 runuser -u "$ARGUS_CLUSTER_USER" -- srun -Q -w n1 -n1 --argus sh ../show) >out 2>err &&
+    grep "$OFF" out && cat err &&
+    echo "argus: n1: the name of the working directory has a line break, another control character or \"..\" in it; not traced" >want &&
+    test_cmp want err && quiet
+'
+
+if mkdir "$top/small" && mount -t tmpfs -o size=24m,mode=755 tmpfs "$top/small" 2>/dev/null; then
+    test_set_prereq TMPFS
+fi
+
+test_expect_success TMPFS 'a spool without room for the rings: one line, and the job runs' '
+    plugstack "$line spool=$top/small" &&
+    as_user srun -Q -w n1 -n2 --argus sh show >out 2>err && test "$(grep -c "$OFF" out)" = 2 && cat err &&
+    echo "argus: n1: $top/small: 24 MiB are free, rings of ring_mb=32 for 2 tasks need 80; not traced" >want &&
+    test_cmp want err && test -z "$(ls "$top/small")" &&
+    plugstack "$line spool=$top/small ring_mb=1" &&
+    as_user srun -Q -w n1 -n2 --argus sh show >out 2>err && test "$(grep -c "cuda=$LIB" out)" = 2 &&
+    plugstack "$line"
+'
+umount "$top/small" 2>/dev/null
+
 test_expect_success 'scancel of ranks that ignore SIGTERM leaves no recorder' '
     id=$(as_user sbatch --parsable -w n1 -n2 -o out --wrap \
         "srun -Q --argus sh -c \"trap : TERM; : >started; sleep 1; while :; do sleep 0.2; done\"") &&
-    for i in $(seq 100); do test -e "$work/started" && break; sleep 0.1; done &&
+    for i in $(seq 600); do test -e "$work/started" && break; sleep 0.1; done &&
     pgrep -f "^argus-record $top" && scancel $id && wait_for_end $id && quiet &&
     test -e "$top/run/n1/jobs/$id/0"
 '

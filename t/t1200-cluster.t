@@ -68,6 +68,27 @@ test_expect_success 'srun --argus inside salloc, two steps at once' '
     test $(ls "$(dir_of $job)"/step-[01]/rank-*.h5 | wc -l) = 8
 '
 
+test_expect_success 'an interactive step: what it starts itself is traced, and so is a step inside' '
+    cp "$SLURM_CONF" conf.before &&
+    echo "LaunchParameters=use_interactive_step" >>"$SLURM_CONF" && scontrol reconfigure &&
+    echo "srun --argus $train; exit 5" |
+        test_expect_code 5 as_user salloc -J inter $small >out 2>&1 &&
+    cat conf.before >"$SLURM_CONF" && scontrol reconfigure &&
+    job=$(newest inter) &&
+    sacct -n -P -j $job -o jobid >steps && cat steps && grep "^$job.interactive$" steps &&
+    verdict_of $job | grep "^argus:1 ok ranks=4 " &&
+    test "$(cd "$(dir_of $job)" && echo step-*)" = step-0
+'
+
+test_expect_success 'a directory of work that cannot be written: the job runs, nothing is there' '
+    mkdir "$top/readonly" && chmod 755 "$top/readonly" &&
+    (cd "$top/readonly" && as_user srun --argus -J readonly $small sh -c "$train && echo lives") >out 2>&1 &&
+    cat out && test $(grep -c lives out) = 4 &&
+    job=$(newest readonly) && wait_for 60 is_over $job && wait_for 60 eval "test -z \"\$(workers)\"" &&
+    test -z "$(ls -A "$top/readonly")" && test -z "$(comment $job)" &&
+    rm -rf "$top"/spool/*/queue/$job.* "$top"/spool/*/$job.0
+'
+
 test_expect_success 'of an array exactly the task that was traced gets a comment' '
     array=$(as_user sbatch --parsable --array=1-3 -o out.%A_%a -N1 -n2 --gres=gpu:1 --wrap "
         if [ \$SLURM_ARRAY_TASK_ID = 2 ]; then srun --argus $train; else srun $train; fi") &&

@@ -92,10 +92,11 @@ comment()
     sacct -X -n -P -j "$1" -o admincomment
 }
 
-# wait_for SECONDS command...
+# wait_for SECONDS command...: at least a minute, as only a failure waits that long and
+# machines differ.
 wait_for()
 {
-    until_s=$(($(date +%s) + $1))
+    until_s=$(($(date +%s) + ($1 > 60 ? $1 : 60)))
     shift
     until "$@"; do
         [ "$(date +%s)" -lt $until_s ] || { echo "timed out: $*"; return 1; }
@@ -109,7 +110,7 @@ is_over() { [ -z "$(squeue -h -j "$1" 2>/dev/null)" ]; }
 # verdict_of JOB: waits for it and prints the comment.
 verdict_of()
 {
-    wait_for 60 has_comment "$1" && comment "$1"
+    wait_for 120 has_comment "$1" && comment "$1"
 }
 
 # No recorder, no worker, no marker, no step's spool of ours is left.
