@@ -32,7 +32,7 @@ started() { # file option...: until the task itself runs
     out=$1
     shift
     from=$(now_us)
-    at=$(as_user srun "$@" -N1 -n1 -w n1 --gres=gpu:1 date +%s%N)
+    at=$(as_user srun -Q "$@" -N1 -n1 -w n1 --gres=gpu:1 date +%s%N)
     echo $((at / 1000 - from)) >>"$out"
 }
 $srun_true
@@ -84,7 +84,16 @@ while [ $i -lt "$RUNS" ]; do
     timed "$top/clock" /bin/true
     i=$((i + 1))
 done
+added() { # file of with, file of without
+    awk -v a="$(median_ms "$1")" -v b="$(median_ms "$2")" 'BEGIN {printf "%+.1f", a - b}'
+}
 cat <<REPORT
+added to the start of a task: not asked $(added "$top/start.off" "$top/start.none") ms, srun --argus $(added "$top/start.on" "$top/start.none") ms  (budget 5 ms)
+added to srun true:           not asked $(added "$top/off" "$top/none") ms, srun --argus $(added "$top/on" "$top/none") ms
+argus-epilog:                 job without a marker $(median_ms "$top/epilog.idle") ms, with one $(median_ms "$top/epilog.job") ms  (budget 50 ms)
+COMPLETING lasts:             not asked $(median_ms "$top/released.none") ms, srun --argus with an analysis of 3 s $(median_ms "$top/released.argus") ms  (budget 1000 ms)
+time inside the plugin's hooks: make bench-spank
+The medians:
 the task runs, no plugin             $(median_ms "$top/start.none") ms after srun was started
 the task runs, plugin, not asked     $(median_ms "$top/start.off") ms
 the task runs, srun --argus          $(median_ms "$top/start.on") ms
