@@ -46,7 +46,8 @@ test_expect_success TMPFS 'full disk: the rings are emptied, the loss is counted
     STEPS=200 one_run &&
     test -z "$(ls spool | grep ring)" &&
     { grep -i "no space" errors || grep -i -e "cannot write" -e "cannot flush" -e "no space" \
-        tiny/dir/step-0/record-here.log; }
+        tiny/dir/step-0/record-here.log; } &&
+    test -z "$(find tiny -name "*.tmp" -o -name "*.log" -empty)"
 '
 
 test_expect_success TMPFS 'full disk: what reached the file before can be read' '
@@ -55,12 +56,41 @@ test_expect_success TMPFS 'full disk: what reached the file before can be read' 
     test "$(field gpu <got)" -le "$(field gpu <fed)"
 '
 
+test_expect_success TMPFS 'a disk that is full from the start: nothing half-made is left' '
+    for size in 4 8 12 16 24 32; do
+        rm -rf tiny/dir && mount -o remount,size=${size}k tiny &&
+        new_spool "$PWD/tiny/dir" && STEPS=30 one_run &&
+        find tiny -name "*.tmp" >left && test_must_be_empty left || return 1
+    done;
+    mount -o remount,size=100k tiny
+'
+
 test_expect_success TMPFS 'room for a summary: the same disk holds it whole' '
     rm -rf tiny/dir &&
     new_spool "$PWD/tiny/dir" keep_mb=0 &&
     one_run &&
     "$totals" tiny/dir/step-0/rank-00003.h5 >got &&
     test "$(field ns <fed)" = "$(field ns <got)"
+'
+
+test_expect_success 'the open timeline is removed from under the recorder: it comes back whole' '
+    new_spool "$PWD/removed" && { "$record" spool 2>errors & } && pid=$! &&
+    { "$ringgen" "$PWD/spool" 3 dense 400 100 4 >fed & } && gen=$! &&
+    sleep 0.5 && rm removed/step-0/rank-00003.h5.open && wait $gen &&
+    sleep 0.2 && kill $pid && wait $pid &&
+    "$totals" removed/step-0/rank-00003.h5 >got &&
+    test "$(field ns <fed)" = "$(field ns <got)"
+'
+
+test_expect_success 'it is removed after the recorder was killed: the rest of the ring is kept, one line says so' '
+    new_spool "$PWD/gone" && { "$record" spool 2>errors & } && pid=$! &&
+    { "$ringgen" "$PWD/spool" 3 dense 400 100 4 >fed & } && gen=$! &&
+    sleep 0.3 && { kill -9 $pid; wait $pid; wait $gen; } &&
+    rm gone/step-0/rank-00003.h5.open && "$record" --drain spool &&
+    grep -c "rank-00003.h5.open: is gone" gone/step-0/record-here.log >count && test "$(cat count)" = 1 &&
+    "$totals" gone/step-0/rank-00003.h5 >got && cat got &&
+    test "$(field steps <got)" -gt 30 && test "$(field gpu <got)" -gt 10000 &&
+    test -z "$(ls spool | grep ring)"
 '
 
 test_expect_success 'a directory that cannot be made: the rings are emptied all the same' '

@@ -213,7 +213,7 @@ test_expect_success 'traces that begin at different steps: said' '
 
 fails() { # FILES...: import fails with one line, leaves nothing
     rm -rf bad && test_expect_code 1 "$argus" import kineto "$@" -o bad >out 2>err &&
-    test "$(wc -l <err)" = 1 && ! ls bad/step-0/* bad/job.json 2>/dev/null && cat err
+    test "$(wc -l <err)" = 1 && ! test -e bad && cat err
 }
 
 test_expect_success 'bad traces: one clear line each, nothing left behind' '
@@ -228,6 +228,11 @@ test_expect_success 'bad traces: one clear line each, nothing left behind' '
     fails . | grep "not a regular file" &&
     cp rank3.json a-rank3.json && fails rank3.json a-rank3.json | grep "both are of rank 3" &&
     cp rank3.json noname.json && fails list.json noname.json | grep "tells the rank"
+'
+
+test_expect_success 'bad traces: what the directory held before stays' '
+    mkdir -p mine/step-0 && test_expect_code 1 "$argus" import kineto cut.json -o mine && test -d mine/step-0 &&
+    echo "{}" >mine/job.json && test_expect_code 1 "$argus" import kineto cut.json -o mine && test -f mine/job.json
 '
 
 test_expect_success 'existing timelines are kept unless --force' '

@@ -112,7 +112,7 @@ test_expect_success SQLITE3 'the export is neither changed nor joined by other f
 
 fails() { # FILES...: import fails with one line, leaves nothing
     rm -rf bad && test_expect_code 1 "$argus" import nsys "$@" -o bad >out 2>err &&
-    test "$(wc -l <err)" = 1 && ! ls bad/step-0/* bad/job.json 2>/dev/null && cat err
+    test "$(wc -l <err)" = 1 && ! test -e bad && cat err
 }
 
 test_expect_success SQLITE3 'bad exports: one clear line each' '

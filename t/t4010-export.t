@@ -177,4 +177,15 @@ test_expect_success 'usage errors: exit status 2' '
     "$argus" export --help | grep "Usage: argus export"
 '
 
+test_expect_success 'where there is no room the output is named, once' '
+    test -c /dev/full || return 0
+    for format in perfetto prometheus; do
+        "$argus" analyze job --quiet >/dev/null 2>&1;
+        test_expect_code 1 "$argus" export $format job -o /dev/full 2>err &&
+        test $(wc -l <err) = 1 && grep "/dev/full: cannot write" err &&
+        test_expect_code 1 "$argus" export $format job >/dev/full 2>err &&
+        test $(wc -l <err) = 1 && grep "standard output: cannot write" err || return 1
+    done
+'
+
 test_done

@@ -79,7 +79,10 @@ test_expect_success 'text instead of timelines: a clear line' '
 
 test_expect_success 'a topology that does not fit is refused' '
     make_job 8 && test_expect_code 1 "$argus" analyze --topology tp=3,pp=2 job 2>err &&
-    grep topology err && test_expect_code 1 "$argus" analyze --topology nonsense job 2>err
+    grep topology err && test_expect_code 2 "$argus" analyze --topology nonsense job 2>err &&
+    grep "topology.*nonsense" err && test_expect_code 2 "$argus" analyze --topology xp=2 job 2>err &&
+    grep xp err && test_expect_code 2 "$argus" analyze --missing-nodes "n[7-" job 2>err &&
+    grep "missing-nodes.*n\[7-" err && test $(wc -l <err) = 1
 '
 
 test_expect_success 'a topology that fits is taken' '

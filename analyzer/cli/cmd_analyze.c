@@ -181,6 +181,26 @@ static int costlier(const struct argus_verdict *a, const struct argus_verdict *b
     return a->job.gpu_hours > b->job.gpu_hours;
 }
 
+/* Options that no job could make right: told before anything is read. */
+static int check_options(const struct options *o)
+{
+    struct argus_hostlist list = {0};
+    struct argus_topology topology;
+    argus_error_t err = {{0}};
+    int rc = 0;
+
+    if (o->model.topology && argus_topology_parse(o->model.topology, &topology, &err)) {
+        argus_cli_error(NAME, "--topology: %s", err.text);
+        return -1;
+    }
+    if (o->missing_nodes && *o->missing_nodes)
+        rc = argus_hostlist_expand(o->missing_nodes, ARGUS_HOSTLIST_MAX, &list, &err);
+    if (rc)
+        argus_cli_error(NAME, "--missing-nodes: %s", err.text);
+    argus_hostlist_clear(&list);
+    return rc;
+}
+
 static int note_missing(struct argus_verdict *v, const char *list)
 {
     struct argus_hostlist h = {0};
@@ -438,6 +458,8 @@ int argus_cmd_analyze(int argc, char **argv)
         usage(stderr);
         return ARGUS_EXIT_USAGE;
     }
+    if (check_options(&o))
+        return ARGUS_EXIT_USAGE;
     if (o.mpi && argus_spread_begin(&err)) {
         argus_cli_error(NAME, "--mpi: %s", err.text);
         return ARGUS_EXIT_ERROR;

@@ -138,14 +138,12 @@ static int find_step(const char *dir, const char *step, char **found, argus_erro
     return *found ? 0 : argus_error(err, "%s: no step \"%s\"", dir, step ? step : "");
 }
 
-static int export_to(struct arguments *a, const char *dir, FILE *out, argus_error_t *err)
+static int export_perfetto(struct arguments *a, const char *dir, FILE *out, argus_error_t *err)
 {
     struct meter meter = {.started = time(NULL)};
     char *step = NULL;
     int rc;
 
-    if (!strcmp(a->format, "prometheus"))
-        return argus_export_prometheus(dir, out, err);
     if (find_step(dir, a->step, &step, err) != 0)
         return -1;
     a->options.ranks = a->ranks;
@@ -157,6 +155,16 @@ static int export_to(struct arguments *a, const char *dir, FILE *out, argus_erro
     if (meter.drawn)
         fputs("\r                    \r", stderr);
     free(step);
+    return rc;
+}
+
+static int export_to(struct arguments *a, const char *dir, FILE *out, argus_error_t *err)
+{
+    int rc = !strcmp(a->format, "prometheus") ? argus_export_prometheus(dir, out, err)
+                                              : export_perfetto(a, dir, out, err);
+
+    if (rc != 0 && ferror(out))
+        argus_error_prefix(err, "%s", a->output ? a->output : "standard output");
     return rc;
 }
 

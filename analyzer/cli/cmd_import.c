@@ -43,14 +43,37 @@ static void show(void *arg, double done)
     fflush(stderr);
 }
 
+/* What was not there before goes when nothing came of it; rmdir() spares what holds anything. */
+struct made {
+    char step[4096];
+    int dir_is_new, step_is_new;
+};
+
+static void look_before(struct made *m, const char *dir)
+{
+    m->dir_is_new = access(dir, F_OK) != 0;
+    m->step_is_new = snprintf(m->step, sizeof(m->step), "%s/step-0", dir) < (int)sizeof(m->step) &&
+                     access(m->step, F_OK) != 0;
+}
+
+static void tidy(const struct made *m, const char *dir)
+{
+    if (m->step_is_new)
+        rmdir(m->step);
+    if (m->dir_is_new)
+        rmdir(dir);
+}
+
 static int import_files(const char *kind, const char *const *files, size_t n,
                         const struct import_output *out, int quiet)
 {
     struct meter meter = {.started = time(NULL), .on = !quiet && isatty(STDERR_FILENO)};
     struct import_report report;
+    struct made made;
     argus_error_t err;
     int rc;
 
+    look_before(&made, out->dir);
     if (!strcmp(kind, "kineto"))
         rc = import_kineto(files, n, out, show, &meter, &report, &err);
     else
@@ -59,6 +82,7 @@ static int import_files(const char *kind, const char *const *files, size_t n,
         fputs("\r                    \r", stderr);
     if (rc != 0) {
         argus_cli_error("import", "%s", err.text);
+        tidy(&made, out->dir);
         return ARGUS_EXIT_ERROR;
     }
     if (report.note[0] && !quiet)

@@ -181,7 +181,7 @@ static _Noreturn void become_rank(const struct launch *l, int rank, int told)
     int e;
 
     restore_signals();
-    if (strcmp(l->conf.mode, "off"))
+    if (!l->off)
         set_environment(l, rank);
     execvp(l->command[0], l->command);
     e = errno;
@@ -320,7 +320,7 @@ static int call_self(const struct launch *l, const char *command, int quiet)
 
 static int run(struct launch *l)
 {
-    int off = 0, status, rc = ARGUS_EXIT_ERROR;
+    int status, rc = ARGUS_EXIT_ERROR;
 
     l->ranks = calloc((size_t)l->n, sizeof(*l->ranks));
     l->recorders = calloc((size_t)l->nodes, sizeof(*l->recorders));
@@ -328,11 +328,11 @@ static int run(struct launch *l)
         argus_cli_error("run", "no memory");
         goto out;
     }
-    if (argus_run_find_parts(l) < 0 || argus_run_check_empty(l) < 0 || argus_run_make_spools(l) < 0)
+    if (!l->off && (argus_run_find_parts(l) < 0 || argus_run_check_empty(l) < 0 ||
+                    argus_run_make_spools(l) < 0))
         goto out;
-    off = !strcmp(l->conf.mode, "off");
     set_signals(SIG_DFL, on_signal);
-    if ((!off && start_recorders(l) < 0) || start_ranks(l) < 0) {
+    if ((!l->off && start_recorders(l) < 0) || start_ranks(l) < 0) {
         signal_ranks(l, SIGTERM);
         if (wait_ranks(l) == CANNOT_START)
             rc = CANNOT_START;
@@ -342,7 +342,7 @@ static int run(struct launch *l)
     status = wait_ranks(l);
     stop_recorders(l);
     rc = status;
-    if (!off && l->report && call_self(l, "analyze", 1) == 0 && !l->quiet)
+    if (!l->off && l->report && call_self(l, "analyze", 1) == 0 && !l->quiet)
         call_self(l, "report", 0);
 out:
     argus_run_remove_spools(l);
@@ -408,7 +408,7 @@ static int check_words(const struct argus_stepconf *conf)
 }
 
 /* What -m and -o say, before anything is made. */
-static int check_settings(const struct launch *l)
+static int check_settings(struct launch *l)
 {
     char *text = NULL;
     struct argus_stepconf conf;
@@ -429,6 +429,7 @@ static int check_settings(const struct launch *l)
         argus_cli_error("run", "%s", text ? err.text : "no memory");
     } else {
         rc = check_words(&conf);
+        l->off = !strcmp(conf.mode, "off");
         argus_stepconf_clear(&conf);
     }
     free(text);
@@ -517,7 +518,7 @@ int argus_cmd_run(int argc, char **argv)
     }
     if (check_settings(&l) < 0)
         return ARGUS_EXIT_USAGE;
-    if (argus_run_make_directory(&l, dir) < 0)
+    if (!l.off && argus_run_make_directory(&l, dir) < 0)
         return ARGUS_EXIT_ERROR;
     return run(&l);
 }

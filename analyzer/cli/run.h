@@ -15,6 +15,7 @@ struct launch {
     const char *settings[ARGUS_RUN_SETTINGS]; /* "key=value" of step.conf */
     int n_settings;
     int report, quiet;
+    int off; /* nothing is made, nothing is recorded */
     char dir[PATH_MAX];
     char spool[64];
     char recorder[PATH_MAX], collector[PATH_MAX];

@@ -140,8 +140,10 @@ int import_job_write(const struct import_output *out, const struct import_job *j
                      job->source, "job", "", "step", "0", "ranks", job->ranks, "world", job->world,
                      "argus", PACKAGE_VERSION, "files", files);
     snprintf(temp, sizeof(temp), "%s.tmp", path);
-    if (!root || json_dump_file(root, temp, JSON_INDENT(1)) != 0 || rename(temp, path) != 0)
+    if (!root || json_dump_file(root, temp, JSON_INDENT(1)) != 0 || rename(temp, path) != 0) {
         rc = argus_error(err, "%s: cannot write: %s", path, strerror(errno));
+        unlink(temp);
+    }
     json_decref(root);
     return rc;
 }

@@ -226,6 +226,8 @@ struct argus_model_options {
     void *progress_arg;
 };
 void argus_model_options_init(struct argus_model_options *options);
+/* "tp=2,pp=4,dp=8,ep=1", a part of it or none of it; dp is 0 where it is not given. */
+int argus_topology_parse(const char *text, struct argus_topology *topology, argus_error_t *err);
 
 /* All timelines of `dir` ("rank-*.h5", sealed, open or torn).  A file that cannot be read becomes a note and a missing
  * rank; an empty directory is an error.  NULL on error, and with an empty text in the processes of an MPI launch that

@@ -162,7 +162,7 @@ static void settle(struct argus_model *m)
     (void)calls_least;
 }
 
-static int parse_topology(const char *text, struct argus_topology *t, argus_error_t *err)
+int argus_topology_parse(const char *text, struct argus_topology *t, argus_error_t *err)
 {
     *t = (struct argus_topology){1, 1, 0, 1, "option"};
     while (*text) {
@@ -354,7 +354,7 @@ int argus_model_build_topology(struct argus_model_build *b, argus_error_t *err)
         named |= by_name != ARGUS_GROUP_OTHER;
     }
     if (b->options->topology) {
-        if (parse_topology(b->options->topology, t, err))
+        if (argus_topology_parse(b->options->topology, t, err))
             return -1;
         if (!t->dp)
             t->dp = m->world / (t->tp * t->pp) > 0 ? m->world / (t->tp * t->pp) : 1;

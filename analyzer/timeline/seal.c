@@ -138,8 +138,10 @@ static int compact(argus_timeline_writer_t *w, const struct tl_state *state, arg
 {
     hid_t file = tl_create_file(w->temp_path, 0);
 
-    if (file < 0)
-        return tl_error(err, w->temp_path, "cannot create");
+    if (file < 0) {
+        tl_error(err, w->temp_path, "cannot create");
+        goto error_closed; /* a full disk has room for its name */
+    }
     if (tl_writer_create_attributes(file, w, state) != 0) {
         tl_error(err, w->temp_path, "cannot write attributes");
         goto error;
@@ -238,7 +240,8 @@ int argus_timeline_seal(argus_timeline_writer_t *w, const char *end, argus_error
     if (tl_library(err) != 0)
         goto out;
     snprintf(state.end, sizeof(state.end), "%s", end);
-    if (w->useful < COMPACT_ALWAYS || w->wasted * 8 > w->useful)
+    /* Where somebody removed the open file only a copy brings back what it holds. */
+    if (w->useful < COMPACT_ALWAYS || w->wasted * 8 > w->useful || access(w->open_path, F_OK) != 0)
         compacted = compact(w, &state, err) == 0;
     /* No room for a second copy: the first one still is a good file. */
     if (!compacted && seal_in_place(w, &state, err) != 0)

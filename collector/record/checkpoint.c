@@ -107,7 +107,8 @@ enum argus_checkpoint_found argus_checkpoint_load(const char *ring_path, struct 
         if (access(c.path, F_OK) == 0)
             found = ARGUS_CHECKPOINT_SEALED;
         else
-            argus_error(err, "%s.open: is gone", c.path);
+            argus_error(err, "%s.open: is gone; what is left in the ring goes into a new file",
+                        c.path);
         goto out;
     }
     if (argus_ring_seek(ring, c.cursor) < 0) {

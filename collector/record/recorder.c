@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -82,9 +83,13 @@ static void say(struct recorder *r, const char *format, ...)
     strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S", gmtime_r(&now, &tm));
     if (f) {
         int bad = fprintf(f, "%s %s\n", when, text) < 0;
+        struct stat st;
 
-        if (fclose(f) != 0 || bad)
+        if (fclose(f) != 0 || bad) {
             f = NULL; /* its disk is full, too */
+            if (stat(path, &st) == 0 && st.st_size == 0)
+                unlink(path);
+        }
     }
     if (!f)
         fprintf(stderr, "%s %s\n", when, text);

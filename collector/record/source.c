@@ -44,6 +44,7 @@ static void resume(argus_source_t *s, const struct argus_stream_options *options
         break;
     case ARGUS_CHECKPOINT_LOST:
         s->failure = *err;
+        s->told = 1; /* by who opens us, from err */
         break;
     default:
         break;
