@@ -243,12 +243,20 @@ static bool ended(const struct argus_recorder *rec, long ms, int *status)
     }
 }
 
+/* Queued: so the recorder tells our word from a signal that was sent to the whole step. */
 static void signal_to(const struct argus_recorder *rec, int sig)
 {
+    siginfo_t info;
+
+    memset(&info, 0, sizeof(info));
+    info.si_signo = sig;
+    info.si_code = SI_QUEUE;
+    info.si_pid = getpid();
+    info.si_uid = getuid();
     if (rec->pidfd >= 0)
-        syscall(SYS_pidfd_send_signal, rec->pidfd, sig, NULL, 0);
+        syscall(SYS_pidfd_send_signal, rec->pidfd, sig, &info, 0);
     else if (same_process(rec))
-        kill(rec->pid, sig);
+        sigqueue(rec->pid, sig, info.si_value);
 }
 
 /* Reads until the exec closes the pipe.  0, or -1 with the reason. */

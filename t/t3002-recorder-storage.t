@@ -176,6 +176,28 @@ test_expect_success 'a second recorder on one spool steps back' '
     kill $pid && wait $pid
 '
 
+test_expect_success 'SIGTERM to the whole step is no end while a rank goes on' '
+    new_spool "$PWD/term" && { "$record" spool & } && pid=$! &&
+    { "$ringgen" "$PWD/spool" 3 dense 400 300 4 >fed & } && gen=$! &&
+    sleep 0.4 && kill -TERM $pid && kill -INT $pid && sleep 0.4 &&
+    kill -0 $gen && kill -0 $pid && wait $gen && wait $pid &&
+    "$totals" term/step-0/rank-00003.h5 >got &&
+    test "$(field ns <fed)" = "$(field ns <got)" && test "$(field steps <got)" = 300 &&
+    test "$(field dropped <got)" = 0 && test "$(field end <got)" = exit
+'
+
+/bin/kill -q 0 -0 $$ 2>/dev/null && test_set_prereq KILLQ
+
+test_expect_success KILLQ 'the word of who started it is, whatever goes on' '
+    new_spool "$PWD/word" && { "$record" spool & } && pid=$! &&
+    { timeout 60 "$ringgen" "$PWD/spool" 3 dense 400 100000 4 131072 drop >fed & } && gen=$! &&
+    sleep 0.5 && kill -TERM $pid && sleep 0.5 && kill -0 $pid &&
+    /bin/kill -q 0 -TERM $pid && begin=$(date +%s) && wait $pid && kill $gen &&
+    { wait $gen; test $(($(date +%s) - begin)) -le 5; } &&
+    "$totals" word/step-0/rank-00003.h5 >got &&
+    test "$(field end <got)" = killed && test "$(field steps <got)" -gt 30
+'
+
 test_expect_success 'the recorder ends with its parent' '
     new_spool "$PWD/parent" &&
     sh -c "\"$record\" spool & echo \$! >pid; sleep 0.3" &&

@@ -101,6 +101,16 @@ test_expect_success 'a recorder is killed: what it left in the rings is taken ov
     test $(h5ls killed/step-0/rank-00000.h5 | sed -n "s/^steps.*{\\([0-9]*\\).*/\\1/p") -gt 60
 '
 
+test_expect_success 'what a rank leaves running does not hold up the end' '
+    begin=$(date +%s) &&
+    "$argus" run -d left --no-report -- \
+        sh -c "\"$simtrain\" --quiet --steps 100000 --pace 1 >/dev/null 2>&1 & echo \$! >left.pid; sleep 2" &&
+    kill -0 $(cat left.pid) && kill -KILL $(cat left.pid) &&
+    test $(($(date +%s) - begin)) -lt 9 &&
+    "$totals" left/step-0/rank-00000.h5 >got &&
+    test "$(field sealed <got)" = 1 && test "$(field steps <got)" -gt 5
+'
+
 test_expect_success 'an interrupt reaches the ranks, their data is kept' '
     { "$argus" run -n 2 -d interrupted --no-report -- "$simtrain" --quiet --steps 100000 --pace 1 & } &&
     pid=$! && sleep 2 && kill -TERM $pid &&

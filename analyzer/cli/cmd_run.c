@@ -276,7 +276,7 @@ static void stop_recorders(struct launch *l)
 
     for (int i = 0; i < l->nodes; i++) {
         if (l->recorders[i] > 0)
-            kill(l->recorders[i], SIGTERM);
+            sigqueue(l->recorders[i], SIGTERM, (union sigval){0});
     }
     finish_for_the_dead(l);
     for (int i = 0; i < l->nodes; i++)

@@ -13,18 +13,25 @@
 #include "collector/record/recorder.h"
 
 static volatile sig_atomic_t stop;
+static pid_t parent;
 
-static void on_signal(int sig)
+/* Who started us says so by sigqueue(), or by its death.  Anybody else's signal may be meant for the
+ * job, which Slurm signals by its tree of processes (scancel -s TERM), and the job may go on. */
+static void on_signal(int sig, siginfo_t *info, void *context)
 {
     (void)sig;
-    stop = 1;
+    (void)context;
+    if (info->si_code == SI_QUEUE || getppid() != parent)
+        stop = ARGUS_STOP_NOW;
+    else if (!stop)
+        stop = ARGUS_STOP_AFTER_RANKS;
 }
 
 static void usage(FILE *out)
 {
     fputs("Usage: argus-record SPOOL\n"
           "       argus-record --drain SPOOL [DIR]\n"
-          "Turns the rings of a step's spool into timelines, until SIGTERM.\n\n"
+          "Turns the rings of a step's spool into timelines, until SIGTERM and the ranks' end.\n\n"
           "  -d, --drain       only what is left in SPOOL (by a recorder that died, or of a step\n"
           "                    that never had one); DIR overrides the step's directory\n"
           "      --sysfs DIR   root of sysfs (default /sys)\n"
@@ -38,13 +45,13 @@ static int signals(void)
 {
     /* What Slurm sends to a job (--signal, scancel) may reach its recorder, which is not meant. */
     static const int ignored[] = {SIGPIPE, SIGHUP, SIGUSR1, SIGUSR2, SIGALRM, SIGQUIT};
-    struct sigaction sa = {.sa_handler = on_signal};
+    struct sigaction sa = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO};
     sigset_t term;
 
     sigemptyset(&sa.sa_mask);
     if (sigaction(SIGTERM, &sa, NULL) < 0 || sigaction(SIGINT, &sa, NULL) < 0)
         return -1;
-    sa.sa_handler = SIG_IGN;
+    sa = (struct sigaction){.sa_handler = SIG_IGN};
     for (size_t i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++)
         sigaction(ignored[i], &sa, NULL);
     /* The plugin starts us with SIGTERM blocked: the step may be over before we got here. */
@@ -63,9 +70,9 @@ int main(int argc, char **argv)
         {"version", no_argument, NULL, 'V'},    {NULL, 0, NULL, 0}};
     struct argus_recorder_options options = {0};
     argus_error_t err = {""};
-    pid_t parent = getppid();
     int c;
 
+    parent = getppid();
     while ((c = getopt_long(argc, argv, "dhV", longs, NULL)) != -1) {
         switch (c) {
         case 'd':
@@ -104,7 +111,7 @@ int main(int argc, char **argv)
         return 1;
     }
     if (!options.drain && getppid() != parent)
-        stop = 1; /* it died before we could ask to be told */
+        stop = ARGUS_STOP_NOW; /* it died before we could ask to be told */
     if (argus_recorder_run(&options, &stop, &err) < 0) {
         fprintf(stderr, "argus-record: %s\n", err.text);
         return 1;

@@ -427,13 +427,27 @@ static void last_drain(struct recorder *r)
     }
 }
 
+/* Does a process live that has a ring? */
+static int anybody(struct recorder *r, int64_t now)
+{
+    scan(r); /* it may be a moment old */
+    for (size_t i = 0; i < r->n_sources; i++) {
+        if (argus_source_alive(r->sources[i], now))
+            return 1;
+    }
+    return 0;
+}
+
 static void run(struct recorder *r, const volatile sig_atomic_t *stop)
 {
     struct timespec nap = {.tv_nsec = POLL_NS};
     int64_t scanned = 0, flushed = 0;
 
-    while (!*stop) {
+    while (*stop != ARGUS_STOP_NOW) {
         int64_t now = monotonic();
+
+        if (*stop == ARGUS_STOP_AFTER_RANKS && !anybody(r, now))
+            break;
 
         if (now - scanned >= SCAN_NS) {
             scan(r);

@@ -15,7 +15,12 @@ struct argus_recorder_options {
     const char *nvml;  /* library; NULL: libnvidia-ml.so.1 */
 };
 
-/* Runs until *stop (or the rings are empty, with `drain`).  0; -1: nothing could be recorded. */
+enum argus_recorder_stop {
+    ARGUS_STOP_AFTER_RANKS = 1, /* once no process with a ring lives */
+    ARGUS_STOP_NOW = 2          /* the step is over */
+};
+
+/* Runs until *stop (enum argus_recorder_stop) says so (or the rings are empty, with `drain`).  0; -1: nothing could be recorded. */
 int argus_recorder_run(const struct argus_recorder_options *options,
                        const volatile sig_atomic_t *stop, argus_error_t *err);
 

@@ -243,6 +243,13 @@ int argus_source_finished(argus_source_t *s, int64_t now)
     return is_dead(s, now) && argus_ring_waiting(&s->ring) == 0;
 }
 
+int argus_source_alive(argus_source_t *s, int64_t now)
+{
+    if (!s->active_at)
+        s->active_at = now;
+    return !s->broken && !s->sealed && !is_dead(s, now);
+}
+
 static const char *end_of(const argus_source_t *s, int drained)
 {
     if (s->header.end == ARGUS_REASON_EXIT || s->header.end == ARGUS_REASON_EXIT_DEADLINE)

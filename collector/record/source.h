@@ -29,6 +29,8 @@ size_t argus_source_poll(argus_source_t *s, const struct argus_stream_options *o
 int argus_source_flush(argus_source_t *s, argus_error_t *err);
 /* What was read is stored, so that it may leave the ring; when it is time, or at once. */
 int argus_source_checkpoint(argus_source_t *s, int64_t now, int at_once, argus_error_t *err);
+/* The process lives and may write more. */
+int argus_source_alive(argus_source_t *s, int64_t now);
 /* The process is gone and everything it wrote was read. */
 int argus_source_finished(argus_source_t *s, int64_t now);
 /* Seals the timeline and removes the ring.  `drained`: by somebody who came later. */
