@@ -86,6 +86,50 @@ test_expect_success 'a variable that the user had set is left, and noted' '
     grep "rank=1 source=cupti reason=user-set" mine/step-0/node-*.json
 '
 
+# notes DIR: of the verdict's data quality, one a line
+notes() {
+    python3 -c "
+import json, sys
+print(\"\\n\".join(json.load(open(sys.argv[1] + \"/verdict.json\"))[\"data_quality\"][\"notes\"]))" "$1"
+}
+
+for pair in "enable:15=refused by the driver=reason=refused code=15" \
+        "register:39=another profiler took over=reason=other-client code=39"; do
+    fault=${pair%%=*} rest=${pair#*=}
+    test_expect_success "a source that stood down ($fault): the recorder's file and the verdict say why" '
+        SIMGPU_FAULT="$fault" "$argus" run -n 2 -d down-$fault -q -- "$simtrain" --quiet --steps 5 &&
+        for rank in 0 1; do
+            grep "rank=$rank source=cupti ${rest#*=}" down-$fault/step-0/node-*.json || return 1
+        done &&
+        notes down-$fault | grep "source CUPTI stood down on 2 of 2 ranks (${rest%%=*})"
+    '
+done
+
+test_expect_success 'a version known as bad is listened to, and told' '
+    SIMGPU_FAULT="version:130000,disable-hang" "$argus" run -n 2 -d bad-version -q -- \
+        "$simtrain" --quiet --steps 30 &&
+    notes bad-version | grep "source CUPTI is never switched off on 2 of 2 ranks (version known as bad)"
+'
+
+test_expect_success 'nothing listened, so there is no timeline: the verdict says why all the same' '
+    CUDA_INJECTION64_PATH=none NCCL_PROFILER_PLUGIN=none NVTX_INJECTION64_PATH=none \
+        "$argus" run -n 2 -d nobody -q -- "$simtrain" --quiet --steps 5 &&
+    notes nobody >notes && for source in CUPTI NCCL NVTX; do
+        grep "source $source stood down on 2 ranks without a timeline (the user had set its variable)" \
+            notes || return 1
+    done
+'
+
+test_expect_success 'one rank of several has no timeline: why' '
+    "$argus" run -n 3 -d partly -q -- sh -c "
+        test \$ARGUS_RANK != 2 || exec true; exec \"$simtrain\" --quiet --steps 5" &&
+    sed "s/\"standdown\": \[\]/\"standdown\": [\"rank=2 source=cupti reason=no-library code=0\", \
+\"rank=1 source=nccl reason=refused code=3\", \"rank=x\"]/" partly/step-0/node-*.json >node &&
+    cp node $(ls partly/step-0/node-*.json) && "$argus" analyze -q partly && notes partly >notes &&
+    grep "source CUPTI stood down on 1 rank without a timeline (library not found)" notes &&
+    ! grep "NCCL stood" notes
+'
+
 test_expect_success 'mode=off: the command runs as if argus were not there' '
     "$argus" run -n 2 -m off -d off -- sh -c "test -z \"\$ARGUS_SPOOL\"" &&
     ! test -e off

@@ -291,6 +291,27 @@ out:
     return rc < 0 ? ARGUS_EXIT_ERROR : rc;
 }
 
+static void add_note(void *arg, const char *text)
+{
+    argus_verdict_add_note(arg, "%s", text);
+}
+
+/* Why there are no records, where a recorder knows. */
+static void note_standdowns(const char *dir, struct argus_verdict *v)
+{
+    char path[4096];
+    struct dirent *e;
+    DIR *d = opendir(dir);
+
+    while (d && (e = readdir(d))) {
+        if (!strncmp(e->d_name, "step-", 5) &&
+            snprintf(path, sizeof(path), "%s/%s", dir, e->d_name) < (int)sizeof(path))
+            argus_standdowns_without_timeline(path, NULL, add_note, v);
+    }
+    if (d)
+        closedir(d);
+}
+
 /*
  * A job directory without one timeline: nothing in the job ever made a record.
  * That is an answer, too, not an error.  1 it is such a directory.
@@ -310,8 +331,10 @@ static int conclude_empty(const char *dir, const struct options *o, int *rc)
     if (d.verdict && !argus_verdict_set(&d.verdict->job.id, job ? job + 1 : dir) &&
         !argus_verdict_set(&d.verdict->subkind, "timelines") &&
         !argus_verdict_add_note(d.verdict, "no process of the job made a record: no CUDA, no NCCL, "
-                                           "or the collector was not loaded"))
+                                           "or the collector was not loaded")) {
+        note_standdowns(dir, d.verdict);
         *rc = conclude(dir, &d, 1, o);
+    }
     argus_verdict_destroy(d.verdict);
     return 1;
 }

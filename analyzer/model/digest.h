@@ -6,6 +6,7 @@
 #ifndef ARGUS_MODEL_DIGEST_H
 #define ARGUS_MODEL_DIGEST_H
 
+#include <jansson.h>
 #include "analyzer/model/arena.h"
 #include "analyzer/model/model.h"
 
@@ -72,5 +73,8 @@ int argus_model_build_peers(struct argus_model_build *b, argus_error_t *err);
 int argus_model_build_kernels(struct argus_model_build *b, argus_error_t *err);
 int argus_model_build_wait(struct argus_model_build *b, argus_error_t *err);
 void argus_model_read_keys(struct argus_model *m);
+/* NULL: err->text says why, "" where there is no such file. */
+json_t *argus_model_load_json(const char *path, json_error_t *err);
+void argus_model_note_standdowns(struct argus_model *m);
 
 #endif /* ARGUS_MODEL_DIGEST_H */

@@ -37,7 +37,7 @@ static int number(const json_t *root, const char *key, double *value)
 }
 
 /* A file that is not there is no error: no text.  A FIFO must not make us wait. */
-static json_t *load(const char *path, json_error_t *err)
+json_t *argus_model_load_json(const char *path, json_error_t *err)
 {
     int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     json_t *root = NULL;
@@ -70,7 +70,7 @@ void argus_model_read_keys(struct argus_model *m)
 
         if ((size_t)snprintf(path, sizeof(path), "%s/%s", m->dir, files[i]) >= sizeof(path))
             continue;
-        if (!(root = load(path, &jerr))) {
+        if (!(root = argus_model_load_json(path, &jerr))) {
             if (jerr.line > 0)
                 argus_model_note(m, "%s: line %d: %s", path, jerr.line, jerr.text);
             else if (jerr.text[0])

@@ -222,30 +222,9 @@ static int find_missing(struct argus_model *m)
     return 0;
 }
 
-static void note_standdowns(struct argus_model *m)
+static void note_text(void *arg, const char *text)
 {
-    static const char *const sources[] = {"CUPTI", "NCCL", "NVTX", "stacks"};
-
-    for (int s = 0; s < 3; s++) {
-        size_t n = 0;
-        uint32_t reason = 0;
-
-        for (size_t i = 0; i < m->n_ranks; i++)
-            if (m->ranks[i].counters.standdown[s] && m->ranks[i].counters.standdown[s] != 7) {
-                n++;
-                reason = m->ranks[i].counters.standdown[s];
-            }
-        if (n)
-            argus_model_note(m, "source %s stood down on %zu of %zu ranks (%s)", sources[s], n,
-                             m->n_ranks,
-                             reason == 1   ? "the user had set its variable"
-                             : reason == 2 ? "library not found"
-                             : reason == 3 ? "refused by the driver"
-                             : reason == 4 ? "another profiler took over"
-                             : reason == 5 ? "invalid times"
-                             : reason == 6 ? "version known as bad"
-                                           : "no records came");
-    }
+    argus_model_note(arg, "%s", text);
 }
 
 static int build(struct argus_model_build *b, argus_error_t *err)
@@ -282,7 +261,9 @@ static int fill(struct argus_model *m, struct queue *q, size_t n, argus_arena_t 
     m->step = strdup(m->ranks[0].info.step);
     m->source = strdup(m->ranks[0].info.source);
     argus_model_read_keys(m);
-    note_standdowns(m);
+    argus_model_note_standdowns(m);
+    if (m->n_ranks_missing)
+        argus_standdowns_without_timeline(m->dir, m, note_text, m);
     rc = m->job && m->step && m->source ? build(&b, err) : argus_error(err, "no memory");
 out:
     free(b.digests);

@@ -236,6 +236,11 @@ struct argus_model *argus_model_load(const char *dir, const struct argus_model_o
                                      argus_error_t *err);
 void argus_model_destroy(struct argus_model *m);
 
+/* What the recorders of a step's directory noted of sources that did not listen, for ranks of which `m` (NULL: none is
+ * known) has no timeline. */
+void argus_standdowns_without_timeline(const char *dir, const struct argus_model *m,
+                                       void (*note)(void *arg, const char *text), void *arg);
+
 /* The value of a column array of rank `r` at common step k; NAN when it has none. */
 static inline float argus_rank_value(const struct argus_model_rank *r, const float *array, int k)
 {
