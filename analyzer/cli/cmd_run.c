@@ -76,9 +76,14 @@ static void restore_signals(void)
 static pid_t start_recorder(const struct launch *l, int node, int drain)
 {
     char path[128];
+    sigset_t term, before;
     pid_t pid;
 
     argus_run_node_spool(l, node, path, sizeof(path));
+    /* Blocked in it until it can be told: the ranks may be done before. */
+    sigemptyset(&term);
+    sigaddset(&term, SIGTERM);
+    sigprocmask(SIG_BLOCK, &term, &before);
     pid = fork();
     if (pid == 0) {
         restore_signals();
@@ -90,6 +95,7 @@ static pid_t start_recorder(const struct launch *l, int node, int drain)
         argus_cli_error("run", "%s: %s", l->recorder, strerror(errno));
         _exit(CANNOT_START);
     }
+    sigprocmask(SIG_SETMASK, &before, NULL);
     if (pid < 0)
         argus_cli_error("run", "cannot start a recorder: %s", strerror(errno));
     return pid;
@@ -212,6 +218,7 @@ static int start_rank(struct launch *l)
         while (n < 0 && errno == EINTR);
         if (n != sizeof(e))
             e = 0;
+        l->no_command = e != 0;
     }
     close(fds[0]);
     return e;
@@ -331,10 +338,13 @@ static int run(struct launch *l)
     if (!l->off && (argus_run_find_parts(l) < 0 || argus_run_check_empty(l) < 0 ||
                     argus_run_make_spools(l) < 0))
         goto out;
+    if (!l->off)
+        argus_run_remove_stale(l->recorder);
     set_signals(SIG_DFL, on_signal);
     if ((!l->off && start_recorders(l) < 0) || start_ranks(l) < 0) {
         signal_ranks(l, SIGTERM);
-        if (wait_ranks(l) == CANNOT_START)
+        wait_ranks(l);
+        if (l->no_command)
             rc = CANNOT_START;
         stop_recorders(l);
         goto out;

@@ -10,6 +10,9 @@
 
 #define ARGUS_RUN_SETTINGS 32
 
+#define ARGUS_RUN_SPOOLS "/dev/shm"
+#define ARGUS_RUN_PREFIX "argus-run-" /* then the process id, a point, six letters */
+
 struct launch {
     int n, per_node, nodes;
     const char *settings[ARGUS_RUN_SETTINGS]; /* "key=value" of step.conf */
@@ -24,6 +27,7 @@ struct launch {
     pid_t *ranks;
     pid_t *recorders;
     int started;
+    int no_command; /* it cannot be executed */
     char **command;
     struct argus_stepconf conf; /* of node 0 */
 };
@@ -40,5 +44,10 @@ int argus_run_local_tasks(const struct launch *l, int node);
 /* Each with its step.conf; l->conf is node 0's, parsed. */
 int argus_run_make_spools(struct launch *l);
 void argus_run_remove_spools(const struct launch *l);
+void argus_run_remove_spool(const char *path); /* one node's */
+/* The directory `path`, if it is ours and nobody holds it; closing it lets go.  -1: no. */
+int argus_run_lock(const char *path);
+/* What killed runs of this user left; `recorder` drains rings with data in them. */
+void argus_run_remove_stale(const char *recorder);
 
 #endif /* ARGUS_CLI_RUN_H */

@@ -166,12 +166,14 @@ int argus_run_make_spools(struct launch *l)
     static char text[ARGUS_STEP_CONF_MAX];
     argus_error_t err = {""};
 
-    snprintf(l->spool, sizeof(l->spool), "/dev/shm/argus-run-XXXXXX");
+    snprintf(l->spool, sizeof(l->spool), ARGUS_RUN_SPOOLS "/" ARGUS_RUN_PREFIX "%ld.XXXXXX",
+             (long)getpid());
     if (!mkdtemp(l->spool)) {
         argus_cli_error("run", "%s: cannot make the directory: %s", l->spool, strerror(errno));
         l->spool[0] = '\0';
         return -1;
     }
+    argus_run_lock(l->spool); /* until we end, however that is */
     for (int node = 0; node < l->nodes; node++) {
         if (write_conf(l, node, text, sizeof(text)) < 0)
             return -1;
@@ -184,24 +186,30 @@ int argus_run_make_spools(struct launch *l)
     return 0;
 }
 
+void argus_run_remove_spool(const char *path)
+{
+    char file[PATH_MAX];
+    DIR *d = opendir(path);
+    struct dirent *e;
+
+    while (d && (e = readdir(d))) {
+        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") ||
+            snprintf(file, sizeof(file), "%s/%s", path, e->d_name) >= (int)sizeof(file))
+            continue;
+        unlink(file); /* ".N-PID.new": a rank that died before its ring had its name */
+    }
+    if (d)
+        closedir(d);
+    rmdir(path);
+}
+
 void argus_run_remove_spools(const struct launch *l)
 {
-    char path[128], file[PATH_MAX];
+    char path[128];
 
     for (int node = 0; l->spool[0] && node < l->nodes; node++) {
-        struct dirent *e;
-        DIR *d;
-
         argus_run_node_spool(l, node, path, sizeof(path));
-        d = opendir(path);
-        while (d && (e = readdir(d))) {
-            snprintf(file, sizeof(file), "%s/%s", path, e->d_name);
-            if (strcmp(e->d_name, ".") && strcmp(e->d_name, ".."))
-                unlink(file); /* ".N-PID.new": a rank that died before its ring had its name */
-        }
-        if (d)
-            closedir(d);
-        rmdir(path);
+        argus_run_remove_spool(path);
     }
     if (l->spool[0])
         rmdir(l->spool);
