@@ -108,4 +108,46 @@ test_expect_success DATA 'a recorded job, imported: counts and sums' '
     cat out && ! grep "ns; events" out
 '
 
+# Every event is in an imported timeline, and the clusters and steps that the
+# summary made of the same events: the copy keeps those alone.
+cat >strip.py <<'EOS'
+import glob, shutil, sys
+import h5py
+
+shutil.copytree(sys.argv[1], sys.argv[2], ignore=shutil.ignore_patterns("verdict*", "report*"))
+paths = glob.glob(sys.argv[2] + "/step-*/rank-*.h5")
+assert paths
+for path in paths:
+    with h5py.File(path, "r+") as f:
+        assert len(f["events"]) and len(f["clusters"]) and len(f["steps"]), path
+        f["events"].resize(0, axis=0)
+EOS
+cat >judge.py <<'EOS'
+import json, sys
+
+v = json.load(open(sys.argv[1] + "/verdict.json"))
+print(v["verdict"], v["severity"], [c["rank"] for c in v["culprits"]], v["onset_step"], v["topology"])
+EOS
+
+# same_verdict DIR: with the events and without
+same_verdict() {
+    "$python" strip.py $1 $1-summary && for job in $1 $1-summary; do
+        "$argus" analyze -q $job && "$python" judge.py $job >$job.verdict || return 1
+    done &&
+    cat $1.verdict && test_cmp $1.verdict $1-summary.verdict
+}
+
+test_expect_success DATA 'recorded job of 64 GPUs: the verdict of the summary alone is that of every event' '
+    "$argus" import kineto -q "$data"/slow-worker/*.json.gz -o worker &&
+    same_verdict worker && grep "^compute-straggler critical \[0\]" worker.verdict
+'
+
+test_expect_success DATA 'recorded jobs without a culprit: the same' '
+    mkdir dlrm.in && tar -xzf "$data"/dlrm/dlrm_kineto.tar.gz -C dlrm.in &&
+    "$argus" import kineto -q dlrm.in/*/*.json -o dlrm && same_verdict dlrm &&
+    for trace in h100_2gpu_1s mfu_2gpu_before; do
+        "$argus" import nsys -q "$data"/nsys/$trace.sqlite.gz -o $trace && same_verdict $trace || return 1
+    done
+'
+
 test_done
