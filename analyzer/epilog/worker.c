@@ -261,6 +261,11 @@ static int post(const struct argus_worker *worker, const struct argus_queue_entr
         return 1;
     }
     rc = field == ARGUS_FIELD_NONE ? 0 : check_components(worker, step, line, &err);
+    for (int waited = 0, pause = 1; rc > 0 && waited + pause <= worker->post_s; pause *= 2) {
+        nanosleep(&(struct timespec){.tv_sec = pause}, NULL);
+        waited += pause;
+        rc = check_components(worker, step, line, &err);
+    }
     if (rc) {
         complain(worker, rc < 0 ? LOG_WARNING : LOG_INFO, entry->name, err.text);
         return rc < 0;
