@@ -71,6 +71,9 @@ test_expect_success 'a traced run: one sealed timeline a rank, with every step' 
         test "$(field dropped <got)" = 0 && test "$(field late <got)" = 0 &&
         test "$(field steps <got)" = 40 || return 1
     done &&
+    for r in 0 1 2 3; do
+        test $(stat -c %s traced/step-0/rank-0000$r.h5) -le $((40 * 2700)) || return 1
+    done &&
     test -f traced/job.json && test -f traced/step-0/step.json &&
     test -f traced/step-0/node-node0.json && test -f traced/step-0/node-node1.json &&
     ! ls traced/step-0/*.log
