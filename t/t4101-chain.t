@@ -66,6 +66,13 @@ test_expect_success 'a FIFO among the files of a job keeps nobody waiting' '
     done
 '
 
+test_expect_success 'copies from the host of one rank are slow: its PCIe link, no stall, not bound by copies' '
+    chain 8 --copy-bound 30ms --slow-copy 5:3@20 &&
+    is $V "v[\"verdict\"], v[\"link\"][\"scope\"], v[\"link\"][\"rank\"], ranks" "('\''slow-link'\'', '\''pcie'\'', 5, [5])" &&
+    is $V "abs(v[\"onset_step\"] - 20) <= 2" True &&
+    is $V "2.5 < v[\"link\"][\"factor\"] < 3.5" True
+'
+
 # ---- the laboratory's four ---------------------------------------------------
 
 test_expect_success 'rank 0 fetches its data 40 ms late: rank 0, not the longest step' '

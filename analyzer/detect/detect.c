@@ -9,13 +9,10 @@
 #include "analyzer/detect/detect.h"
 
 const struct argus_detector argus_detectors[] = {
-    {"compute", argus_detect_compute},
-    {"link", argus_detect_link},
-    {"host", argus_detect_host},
-    {"pipeline", argus_detect_pipeline},
-    {"workload", argus_detect_workload},
-    {"uniform", argus_detect_uniform},
-    {"distribution", argus_detect_distribution},
+    {"compute", argus_detect_compute},   {"link", argus_detect_link},
+    {"pcie", argus_detect_pcie},         {"host", argus_detect_host},
+    {"pipeline", argus_detect_pipeline}, {"workload", argus_detect_workload},
+    {"uniform", argus_detect_uniform},   {"distribution", argus_detect_distribution},
 };
 const size_t argus_detector_count = sizeof(argus_detectors) / sizeof(argus_detectors[0]);
 

@@ -123,6 +123,7 @@ const char *argus_stage_phase(const struct argus_model *m, int stage);
 
 int argus_detect_compute(const struct argus_model *m, struct argus_evidence_list *out);
 int argus_detect_link(const struct argus_model *m, struct argus_evidence_list *out);
+int argus_detect_pcie(const struct argus_model *m, struct argus_evidence_list *out);
 int argus_detect_host(const struct argus_model *m, struct argus_evidence_list *out);
 int argus_detect_pipeline(const struct argus_model *m, struct argus_evidence_list *out);
 int argus_detect_workload(const struct argus_model *m, struct argus_evidence_list *out);

@@ -416,6 +416,54 @@ static void named_causes(void **state)
     argus_verdict_destroy(v);
 }
 
+/* One rank's copies from the host, of what all ranks copy. */
+static void slow_copies(void **state)
+{
+    struct job_spec s;
+    struct job_fault *f;
+    struct argus_verdict *v;
+
+    (void)state;
+    for (int onset = 0; onset <= 30; onset += 30) {
+        f = one(&s, 8, JOB_COPY_BOUND, -1);
+        f->ms = 15;
+        f = job_spec_fault(&s, JOB_SLOW_COPY);
+        f->rank = 6;
+        f->factor = 2;
+        f->from = onset;
+        v = verdict_of(&s);
+        expect(v, ARGUS_VERDICT_SLOW_LINK, 6);
+        assert_non_null(v->link);
+        assert_string_equal(v->link->scope, "pcie");
+        assert_int_equal(v->link->rank, 6);
+        assert_true(v->link->factor > 1.8 && v->link->factor < 2.2);
+        if (onset)
+            assert_in_range(v->onset_step, 29, 31);
+        argus_verdict_destroy(v);
+    }
+    /* all alike: no link */
+    f->rank = -1;
+    s.n_faults = 1;
+    s.faults[0].ms = 60;
+    check(&s, ARGUS_VERDICT_UNIFORM_SLOWDOWN, -1);
+    /* slow and hidden in a job that hardly copies: nobody waits for it */
+    f = one(&s, 8, JOB_SLOW_COPY, 6);
+    f->factor = 3;
+    check(&s, ARGUS_VERDICT_OK, -1);
+    /* of two, nobody can be told from the first step on; since a step, it can */
+    f = one(&s, 2, JOB_COPY_BOUND, -1);
+    f->ms = 15;
+    f = job_spec_fault(&s, JOB_SLOW_COPY);
+    f->rank = 1;
+    f->factor = 2;
+    f->from = 30;
+    check(&s, ARGUS_VERDICT_SLOW_LINK, 1);
+    f->from = 0;
+    v = verdict_of(&s);
+    assert_int_equal(v->n_culprits, 0);
+    argus_verdict_destroy(v);
+}
+
 static void two_faults(void **state)
 {
     struct job_spec s;
@@ -493,12 +541,13 @@ static void healthy(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(healthy),        cmocka_unit_test(sub_kinds),
-        cmocka_unit_test(named_causes),   cmocka_unit_test(times),
-        cmocka_unit_test(five_percent),   cmocka_unit_test(stalls),
-        cmocka_unit_test(rotating_stall), cmocka_unit_test(links),
-        cmocka_unit_test(imbalances),     cmocka_unit_test(nobody),
-        cmocka_unit_test(two_faults),     cmocka_unit_test(a_node),
+        cmocka_unit_test(healthy),      cmocka_unit_test(sub_kinds),
+        cmocka_unit_test(named_causes), cmocka_unit_test(slow_copies),
+        cmocka_unit_test(times),        cmocka_unit_test(five_percent),
+        cmocka_unit_test(stalls),       cmocka_unit_test(rotating_stall),
+        cmocka_unit_test(links),        cmocka_unit_test(imbalances),
+        cmocka_unit_test(nobody),       cmocka_unit_test(two_faults),
+        cmocka_unit_test(a_node),
     };
 
     return cmocka_run_group_tests_name("detect", tests, setup, teardown);

@@ -30,8 +30,8 @@ static int belong(const struct argus_model *m, const struct argus_evidence *a,
     if (a->kind != b->kind || !near(a->onset, b->onset) || !near(a->recovered, b->recovered))
         return 0;
     /* ways within the node and out of it that got slower together */
-    if (a->kind == ARGUS_VERDICT_SLOW_LINK)
-        return a->onset > 0 && share_hits(a, b);
+    if (a->kind == ARGUS_VERDICT_SLOW_LINK) /* copies are on a way of their own */
+        return a->n_comm_classes && b->n_comm_classes && a->onset > 0 && share_hits(a, b);
     if (a->outside || b->outside)
         return 0;
     if (a->kind == ARGUS_VERDICT_SPLIT)

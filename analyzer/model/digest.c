@@ -243,6 +243,7 @@ static int add_kernel_classes(struct loader *l, struct keyed *keys, size_t n)
             key->kind = row->kind;
             key->family = row->family;
             key->func = row->func;
+            key->bytes = row->bytes;
             memcpy(key->grid, row->grid, sizeof(key->grid));
             memcpy(key->block, row->block, sizeof(key->block));
             if (!key->name)

@@ -120,6 +120,7 @@ struct argus_kernel_class {
     uint8_t kind; /* ARGUS_CLASS_COMPUTE, _GRAPH, _COPY */
     uint8_t family;
     uint8_t func;
+    uint64_t bytes; /* of a copy */
     uint32_t grid[3], block[3];
     size_t ranks;
 };

@@ -573,8 +573,10 @@ int argus_replay_can(const struct argus_evidence *e)
 {
     if (is_stall(e)) /* rare stalls need not be in a kept step */
         return e->pattern && !strcmp(e->pattern, "persistent");
+    if (e->kind == ARGUS_VERDICT_SLOW_LINK)
+        return e->n_comm_classes > 0; /* copies are priced by the step rows */
     return e->kind == ARGUS_VERDICT_COMPUTE_STRAGGLER ||
-           e->kind == ARGUS_VERDICT_PIPELINE_IMBALANCE || e->kind == ARGUS_VERDICT_SLOW_LINK ||
+           e->kind == ARGUS_VERDICT_PIPELINE_IMBALANCE ||
            (e->kind == ARGUS_VERDICT_SPLIT && !e->outside);
 }
 

@@ -33,6 +33,7 @@ enum fault_kind {
     FAULT_COPY_BOUND,
     FAULT_EXTRA_ALLREDUCE,
     FAULT_BARRIER_WORK,
+    FAULT_SLOW_COPY,
     FAULT_DIE
 };
 

@@ -61,6 +61,7 @@ static const char help[] =
     "  --imbalance R:F | rotate:F  rank R has F times the work: larger grids\n"
     "  --moe-hot R:F | rotate:F    rank R's experts get F times the tokens (needs --ep)\n"
     "  --copy-bound TIME           each step copies that long from the host, on all ranks\n"
+    "  --slow-copy R:F             its copies from the host take F times as long\n"
     "  --extra-allreduce MB        one more exposed all-reduce a step\n"
     "  --barrier-work R:TIME[@everyN]  the host works before the last all-reduce of a step\n"
     "  --die R@S:SIGNAL            rank R raises SIGNAL (a number or KILL, TERM, ABRT, SEGV)\n"
@@ -273,6 +274,7 @@ static const struct {
     {"copy-bound", FAULT_COPY_BOUND, NULL},
     {"extra-allreduce", FAULT_EXTRA_ALLREDUCE, NULL},
     {"barrier-work", FAULT_BARRIER_WORK, time_for_rank},
+    {"slow-copy", FAULT_SLOW_COPY, factor_for_rank},
     {"die", FAULT_DIE, die},
 };
 #define FAULT_OPTIONS (int)(sizeof(fault_options) / sizeof(fault_options[0]))

@@ -310,6 +310,12 @@ static void load_data(struct train *t)
             bytes += (uint64_t)(25.0 * (double)f->ns);
         }
     }
+    for (int i = 0; i < t->options.fault_count; i++) {
+        const struct fault *f = &t->options.faults[i];
+
+        if (f->kind == FAULT_SLOW_COPY && fault_active(f, t->step) && fault_is_mine(t, f))
+            copy_ns = (int64_t)((double)copy_ns * f->factor);
+    }
     if (is_first_stage(t)) {
         simcu_memcpy(t->copy, 1, bytes, -1, copy_ns);
         simcu_stream_wait(t->compute, simcu_stream_ready(t->copy));

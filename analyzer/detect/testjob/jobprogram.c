@@ -322,6 +322,16 @@ static void set_amounts(struct writer *w)
     }
 }
 
+static double copy_factor(const struct writer *w)
+{
+    double factor = 1;
+
+    for (size_t i = 0; i < w->j->s.n_faults; i++)
+        if (w->j->s.faults[i].kind == JOB_SLOW_COPY && hits(w, &w->j->s.faults[i], (int)i))
+            factor *= w->j->s.faults[i].factor;
+    return factor;
+}
+
 static void extras(struct writer *w)
 {
     for (size_t i = 0; i < w->j->s.n_faults; i++) {
@@ -332,7 +342,8 @@ static void extras(struct writer *w)
         if (f->kind == JOB_COPY_BOUND)
             put(w, (struct op){.kind = OP_COPY,
                                .bytes = 64u << 20,
-                               .us = f->ms * 1e3 * (1 + 0.01 * job_normal(&w->r->rng))});
+                               .us = f->ms * 1e3 * copy_factor(w) *
+                                     (1 + 0.01 * job_normal(&w->r->rng))});
         if (f->kind == JOB_EXTRA_REDUCE && w->j->world_group >= 0)
             put(w, (struct op){.kind = OP_COLLECTIVE,
                                .group = w->j->world_group,
@@ -360,7 +371,7 @@ static void one_step(struct writer *w)
     set_amounts(w);
     stall(w, JOB_LATE_START);
     stall(w, JOB_DATA_STALL);
-    put(w, (struct op){.kind = OP_COPY, .bytes = 1u << 20, .us = 40 * j->s.scale});
+    put(w, (struct op){.kind = OP_COPY, .bytes = 1u << 20, .us = 40 * j->s.scale * copy_factor(w)});
     if (stage == 0)
         kernel(w, K_EMBED, 1);
     for (int m = 0; m < j->s.microbatches; m++) {

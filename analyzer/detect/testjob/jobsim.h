@@ -37,7 +37,8 @@ enum job_fault_kind {
     JOB_EXTRA_REDUCE,  /* ms of one more world all-reduce */
     JOB_ALL_SLOW,      /* factor: every rank's kernels */
     JOB_BARRIER_WORK,  /* rank, ms of host work before a barrier at the end of the step */
-    JOB_LATE_START     /* rank, ms late into the first step only */
+    JOB_LATE_START,    /* rank, ms late into the first step only */
+    JOB_SLOW_COPY      /* rank, factor: copies from the host */
 };
 
 struct job_fault {

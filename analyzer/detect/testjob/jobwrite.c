@@ -90,6 +90,7 @@ static uint32_t class_of(struct sink *k, const struct emitted *e)
         break;
     case ARGUS_CLASS_COPY:
         row.name = text(k, "Memcpy HtoD");
+        row.func = 1; /* host to device */
         break;
     default:
         row.name = text(k, e->kind == ARGUS_CLASS_OVERHEAD ? "compile" : "cudaMalloc");

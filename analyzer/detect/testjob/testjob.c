@@ -35,6 +35,7 @@ static const struct {
     {"all-slow", JOB_ALL_SLOW},
     {"barrier-work", JOB_BARRIER_WORK},
     {"late-start", JOB_LATE_START},
+    {"slow-copy", JOB_SLOW_COPY},
 };
 
 static int set_number(struct job_spec *s, const char *key, double v)
