@@ -28,6 +28,14 @@ test_expect_success 'silent link: slow from the first step, step time flat' '
     is $V "len(v[\"link\"][\"candidates\"]) <= 4" True
 '
 
+test_expect_success 'a slow way to the network: one of a ring; with the proxies listened to, that one' '
+    RPN=4 && chain 16 --tp 4 --slow-link rank5:8 && RPN= &&
+    is $V "v[\"verdict\"], len(v[\"link\"][\"candidates\"]), ranks" "('\''slow-link'\'', 4, [])" &&
+    RPN=4 && OPTIONS="-o links=on" && chain 16 --tp 4 --slow-link rank5:8 && RPN= && OPTIONS= &&
+    is $V "v[\"verdict\"], v[\"link\"][\"candidates\"], v[\"link\"][\"rank\"], ranks" "('\''slow-link'\'', [], 5, [5])" &&
+    is $V "evidence(\"send_wait_us\")[0] > 0" True
+'
+
 test_expect_success 'pipeline bubble: the stage, never a rank' '
     RPN=4 && chain 8 --pp 4 --slow-stage 3:1.9 && RPN= &&
     is $V "v[\"verdict\"], v[\"stage\"], ranks" "('\''pipeline-imbalance'\'', 3, [])" &&

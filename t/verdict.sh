@@ -31,12 +31,12 @@ is() {
     return 1
 }
 
-# chain RANKS [simtrain option...]: a whole run into the directory "job"; RPN=ranks per node
+# chain RANKS [simtrain option...]: a whole run into the directory "job"; RPN=ranks per node, OPTIONS of argus run
 chain() {
     rm -rf job
     ranks=$1
     shift
-    "$argus" run -n "$ranks" ${RPN:+--ranks-per-node $RPN} --dir job -- "$simtrain" --quiet "$@" >run.out 2>&1 ||
+    "$argus" run -n "$ranks" ${RPN:+--ranks-per-node $RPN} $OPTIONS --dir job -- "$simtrain" --quiet "$@" >run.out 2>&1 ||
         { cat run.out; return 1; }
     test -f job/verdict.json || { cat run.out; return 1; }
 }

@@ -464,6 +464,36 @@ static void slow_copies(void **state)
     argus_verdict_destroy(v);
 }
 
+/* One GPU 2.4 % slower than before, the whole job 5.7 %: too little for a slow rank by itself, but the
+ * job shifts at the same step.  The rank and the onset are named, and what the job measured is the price. */
+static void little_that_costs_much(void **state)
+{
+    struct job_spec s;
+    struct job_fault *f = one(&s, 32, JOB_SLOW_RANK, 13);
+    struct argus_verdict *v;
+
+    (void)state;
+    s.pp = 4;
+    s.steps = 120;
+    s.noise = 0.003;
+    f->factor = 1.024;
+    f->from = 60;
+    f = job_spec_fault(&s, JOB_EXTRA_REDUCE);
+    f->ms = 13;
+    f->from = 60;
+    v = verdict_of(&s);
+    expect(v, ARGUS_VERDICT_COMPUTE_STRAGGLER, 13);
+    assert_in_range(v->onset_step, 58, 62);
+    assert_true(v->slowdown > 1.045 && v->slowdown < 1.07);
+    argus_verdict_destroy(v);
+
+    /* the same GPU in a job that does not feel it: nothing */
+    s.n_faults = 1;
+    v = verdict_of(&s);
+    expect(v, ARGUS_VERDICT_OK, -1);
+    argus_verdict_destroy(v);
+}
+
 static void two_faults(void **state)
 {
     struct job_spec s;
@@ -541,13 +571,13 @@ static void healthy(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(healthy),      cmocka_unit_test(sub_kinds),
-        cmocka_unit_test(named_causes), cmocka_unit_test(slow_copies),
-        cmocka_unit_test(times),        cmocka_unit_test(five_percent),
-        cmocka_unit_test(stalls),       cmocka_unit_test(rotating_stall),
-        cmocka_unit_test(links),        cmocka_unit_test(imbalances),
-        cmocka_unit_test(nobody),       cmocka_unit_test(two_faults),
-        cmocka_unit_test(a_node),
+        cmocka_unit_test(healthy),        cmocka_unit_test(sub_kinds),
+        cmocka_unit_test(named_causes),   cmocka_unit_test(little_that_costs_much),
+        cmocka_unit_test(slow_copies),    cmocka_unit_test(times),
+        cmocka_unit_test(five_percent),   cmocka_unit_test(stalls),
+        cmocka_unit_test(rotating_stall), cmocka_unit_test(links),
+        cmocka_unit_test(imbalances),     cmocka_unit_test(nobody),
+        cmocka_unit_test(two_faults),     cmocka_unit_test(a_node),
     };
 
     return cmocka_run_group_tests_name("detect", tests, setup, teardown);

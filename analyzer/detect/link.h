@@ -28,4 +28,20 @@ struct argus_link_group {
 int argus_link_locate(const struct argus_model *m, struct argus_link_group *groups, size_t n,
                       struct argus_evidence_list *out);
 
+/* What the proxies say of slow rings: the edge, or what several slow edges have in common. */
+enum argus_edge_unit {
+    ARGUS_EDGE_NONE, /* nothing, or nothing in common */
+    ARGUS_EDGE_RANK,
+    ARGUS_EDGE_PAIR,
+    ARGUS_EDGE_NODE,
+    ARGUS_EDGE_NODE_PAIR
+};
+struct argus_hot_edge {
+    enum argus_edge_unit unit;
+    int a, b;            /* rank indices or nodes */
+    double wait, others; /* ns an operation waits for the network on the slow edge, on the others */
+};
+int argus_link_edges(const struct argus_model *m, const struct argus_link_group *groups, size_t n,
+                     int inter, struct argus_hot_edge *out);
+
 #endif /* ARGUS_DETECT_LINK_H */

@@ -513,6 +513,24 @@ static int describe(const struct place *p, struct argus_evidence *e, const char 
     return e->link->communicator ? 0 : -1;
 }
 
+/* Of several candidates the one that the network proxies point at; it moves to the front of `found`. */
+static int ask_proxies(struct place *p, enum unit_kind *kind, size_t *n, struct argus_hot_edge *hot)
+{
+    static const enum unit_kind kinds[] = {[ARGUS_EDGE_RANK] = UNIT_RANK,
+                                           [ARGUS_EDGE_PAIR] = UNIT_PAIR,
+                                           [ARGUS_EDGE_NODE] = UNIT_NODE,
+                                           [ARGUS_EDGE_NODE_PAIR] = UNIT_NODE_PAIR};
+
+    if (argus_link_edges(p->m, p->groups, p->n, p->inter, hot))
+        return -1;
+    if (hot->unit == ARGUS_EDGE_NONE)
+        return 0;
+    *kind = kinds[hot->unit];
+    *n = 1;
+    p->found[0] = (struct unit){*kind, hot->a, hot->b, 1};
+    return 0;
+}
+
 static int locate(struct place *p, struct argus_evidence_list *out)
 {
     struct argus_evidence *e;
@@ -520,6 +538,7 @@ static int locate(struct place *p, struct argus_evidence_list *out)
     double total = 0;
     size_t n = 0;
     int all = 0, only_group = 0, everywhere = 0;
+    struct argus_hot_edge hot = {.unit = ARGUS_EDGE_NONE};
     char where[320] = "the network";
 
     for (size_t i = 0; i < p->n; i++)
@@ -534,6 +553,8 @@ static int locate(struct place *p, struct argus_evidence_list *out)
         n = several(p, &kind);
         all = n > 0;
     }
+    if (p->inter && n != 1 && !all && ask_proxies(p, &kind, &n, &hot))
+        return -1;
     e = argus_evidence_add(out, "link", ARGUS_VERDICT_SLOW_LINK);
     if (!e || !(e->link = calloc(1, sizeof(*e->link))))
         return -1;
@@ -557,6 +578,11 @@ static int locate(struct place *p, struct argus_evidence_list *out)
                                      : "pairs");
     if (add_excess(p, e) || list_classes(p, e) || describe(p, e, where))
         return -1;
+    if (hot.unit != ARGUS_EDGE_NONE)
+        return argus_evidence_line(e, p->m, -1, "send_wait_us", hot.wait / 1e3, hot.others / 1e3,
+                                   "us",
+                                   "network proxy, wait for the send on the slow edge; peers: on "
+                                   "the other edges of the ring");
     return 0;
 }
 

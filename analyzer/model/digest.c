@@ -277,6 +277,7 @@ static int load_classes(struct loader *l)
 
         l->slot[i] = -1;
         l->d->kind[i] = row->kind;
+        l->d->rank.has_peer_waits |= row->kind == ARGUS_CLASS_PEER_WAIT;
         if (row->kind == ARGUS_CLASS_COMM)
             l->slot[i] = add_comm_class(l, row);
         else if ((row->kind == ARGUS_CLASS_COMPUTE || row->kind == ARGUS_CLASS_GRAPH ||
@@ -562,6 +563,7 @@ int argus_digest_load(const char *path, argus_arena_t *arena, struct argus_diges
     r->info = *argus_timeline_info(l.t);
     r->counters = *argus_timeline_counters(l.t);
     r->sealed = argus_timeline_sealed(l.t);
+    r->has_health = argus_timeline_rows(l.t, ARGUS_DS_HEALTH) > 0;
     strncpy(r->end, argus_timeline_end(l.t), sizeof(r->end) - 1);
     r->rank = r->info.rank;
     r->local_rank = r->info.local_rank;

@@ -110,14 +110,16 @@ int argus_model_health(const struct argus_model *m, size_t rank_index, int64_t f
 {
     const char *path = m->ranks[rank_index].path;
     struct walk w = {.from = from, .to = to};
-    argus_timeline_t *t = argus_timeline_open(path, err);
     struct argus_health_row *rows = NULL;
+    argus_timeline_t *t;
     size_t n_rows = 0;
     int rc = -1;
 
     *readings = NULL;
     *n = 0;
-    if (!t)
+    if (!m->ranks[rank_index].has_health)
+        return 0;
+    if (!(t = argus_timeline_open(path, err)))
         return -1;
     rows = argus_timeline_read_all(t, ARGUS_DS_HEALTH, ROWS_MAX, &n_rows, err);
     if (!rows)

@@ -148,6 +148,8 @@ struct argus_model_rank {
     int sealed;
     char end[16];
 
+    int has_health;      /* 1: its timeline has health rows (health.h) */
+    int has_peer_waits;  /* 1: ... waits of the network proxy (peerwait.h) */
     int first_step;      /* number of its first row */
     int n_rows;          /* rows from first_step on, holes included */
     int shift;           /* common step = own step + shift */
