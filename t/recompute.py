@@ -14,6 +14,8 @@ import numpy as np
 
 WARMUP, GAP, PARTIAL = 0x1, 0x2, 0x40
 COMPUTE, COMM = 1, 2
+ALLREDUCE, ALLGATHER, REDUCESCATTER, BROADCAST, REDUCE, ALLTOALL = range(1, 7)
+SEND, RECV = 9, 10
 
 
 class Rank:
@@ -34,6 +36,19 @@ class Rank:
         if s is None:
             return np.nan
         return float(s["end"] - s["start"]) if column == "duration" else float(s[column])
+
+
+def bandwidth(size, func, count, work):
+    """algbw and busbw in GB/s by the convention of nccl-tests; bytes as a rank passes them."""
+    n = float(size)
+    data, factor = {
+        BROADCAST: (count, 1), REDUCE: (count, 1), SEND: (count, 1), RECV: (count, 1),
+        ALLREDUCE: (count, 2 * (n - 1) / n),
+        ALLGATHER: (count * n, (n - 1) / n),
+        REDUCESCATTER: (count * n, (n - 1) / n),
+        ALLTOALL: (count * n, (n - 1) / n),
+    }[func]
+    return data / work, data / work * factor
 
 
 class Job:
@@ -108,7 +123,7 @@ class Job:
         return np.median(stalls), len(stalls)
 
     def link(self, first, end):
-        """Path -> median over steps of work / median work of the others of its shape."""
+        """Median over steps of work / median work of the others of its shape; algbw; busbw."""
         work, shape = {}, {}
         for r in self.ranks:
             for row in r.step_comm:
@@ -126,8 +141,10 @@ class Job:
             kin = [o for o in work if shape[o] == shape[key] and o != key]
             if len(kin) < 2:
                 continue
-            out.append(np.median([per[k] / np.median([work[o][k] for o in kin])
-                                  for k in self.used if first <= k < end]))
+            steps = [k for k in self.used if first <= k < end]
+            ratio = np.median([per[k] / np.median([work[o][k] for o in kin]) for k in steps])
+            algbw, busbw = bandwidth(*shape[key], np.median([per[k] for k in steps]))
+            out.append((ratio, algbw, busbw))
         return max(out)
 
 
@@ -168,7 +185,12 @@ def main():
         elif signal == "stalled_steps":
             check(signal, value, job.idle(rank)[1])
         elif signal == "link_residual":
-            check(signal, value, job.link(onset, end))
+            check(signal, value, job.link(onset, end)[0])
+        elif signal in ("algbw_gbps", "busbw_gbps"):
+            ratio, algbw, busbw = job.link(onset, end)
+            bw = algbw if signal == "algbw_gbps" else busbw
+            check(signal, value, bw)
+            check(signal + " of peers", e["peers"], bw * ratio)
     print("%d numbers, %d off" % (checked, bad))
     return 1 if bad or checked < 4 else 0
 

@@ -11,6 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <argus/record.h>
+
 #include "analyzer/detect/testjob/jobsim.h"
 #include "analyzer/timeline/timeline_io.h"
 #include "analyzer/verdict/arbiter.h"
@@ -228,10 +230,44 @@ static void rotating_stall(void **state)
     argus_verdict_destroy(v);
 }
 
+static double evidence(const struct argus_verdict *v, const char *signal, double *peers)
+{
+    for (size_t i = 0; i < v->n_evidence; i++)
+        if (!strcmp(v->evidence[i].signal, signal)) {
+            *peers = v->evidence[i].peers;
+            return v->evidence[i].value;
+        }
+    fail_msg("no %s", signal);
+    return NAN;
+}
+
+/* The factors that nccl-tests' PERFORMANCE page gives for n ranks and S bytes a rank, n = 8. */
+static void bandwidth_factors(void **state)
+{
+    static const struct {
+        int func;
+        double alg, bus;
+    } all[] = {
+        {ARGUS_FUNC_ALLREDUCE, 1, 1.75},  {ARGUS_FUNC_ALLGATHER, 8, 7},
+        {ARGUS_FUNC_REDUCESCATTER, 8, 7}, {ARGUS_FUNC_ALLTOALL, 8, 7},
+        {ARGUS_FUNC_BROADCAST, 1, 1},     {ARGUS_FUNC_REDUCE, 1, 1},
+        {ARGUS_FUNC_SEND, 1, 1},          {ARGUS_FUNC_RECV, 1, 1},
+        {ARGUS_FUNC_BARRIER, 0, 0},       {ARGUS_FUNC_OTHER, 0, 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        assert_float_equal(argus_algbw_factor(all[i].func, 8), all[i].alg, 1e-12);
+        assert_float_equal(argus_busbw_factor(all[i].func, 8), all[i].bus, 1e-12);
+        assert_float_equal(argus_busbw_factor(all[i].func, 1), 0, 0);
+    }
+}
+
 static void links(void **state)
 {
     struct job_spec s;
     struct job_fault *f = one(&s, 16, JOB_LINK_NIC, 5);
+    double alg, bus, usual_alg, usual_bus;
     struct argus_verdict *v;
 
     (void)state;
@@ -246,6 +282,12 @@ static void links(void **state)
     assert_int_equal(v->link->n_candidates, 4);
     assert_string_equal(v->link->candidates[1], "rank5@n01");
     assert_true(v->link->factor > 4.5 && v->link->factor < 5.5);
+    /* 48 MiB at 40 GB/s as the job has it, a fifth of that here; 2 (n - 1) / n of an all-reduce of four */
+    alg = evidence(v, "algbw_gbps", &usual_alg);
+    bus = evidence(v, "busbw_gbps", &usual_bus);
+    assert_true(fabs(bus / alg - 1.5) < 1e-9);
+    assert_true(fabs(usual_bus / 40 - 1) < 0.1);
+    assert_true(fabs(usual_bus / bus - 5) < 0.5);
     argus_verdict_destroy(v);
 
     /* within the node: the node's only group */
@@ -571,13 +613,21 @@ static void healthy(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(healthy),        cmocka_unit_test(sub_kinds),
-        cmocka_unit_test(named_causes),   cmocka_unit_test(little_that_costs_much),
-        cmocka_unit_test(slow_copies),    cmocka_unit_test(times),
-        cmocka_unit_test(five_percent),   cmocka_unit_test(stalls),
-        cmocka_unit_test(rotating_stall), cmocka_unit_test(links),
-        cmocka_unit_test(imbalances),     cmocka_unit_test(nobody),
-        cmocka_unit_test(two_faults),     cmocka_unit_test(a_node),
+        cmocka_unit_test(healthy),
+        cmocka_unit_test(sub_kinds),
+        cmocka_unit_test(named_causes),
+        cmocka_unit_test(little_that_costs_much),
+        cmocka_unit_test(slow_copies),
+        cmocka_unit_test(times),
+        cmocka_unit_test(five_percent),
+        cmocka_unit_test(stalls),
+        cmocka_unit_test(rotating_stall),
+        cmocka_unit_test(links),
+        cmocka_unit_test(bandwidth_factors),
+        cmocka_unit_test(imbalances),
+        cmocka_unit_test(nobody),
+        cmocka_unit_test(two_faults),
+        cmocka_unit_test(a_node),
     };
 
     return cmocka_run_group_tests_name("detect", tests, setup, teardown);

@@ -452,6 +452,53 @@ static int add_blocks(const struct place *p, struct argus_evidence *e,
     return rc;
 }
 
+/* Of the classes of a path the one that carries most, by calls of known size. */
+static const struct argus_comm_class *heaviest(const struct place *p,
+                                               const struct argus_link_group *g)
+{
+    const struct argus_comm_class *most = NULL;
+
+    for (size_t i = 0; i < g->n_classes; i++) {
+        const struct argus_comm_class *c = &p->m->comm_classes[g->classes[i]];
+
+        if (c->bytes == c->bytes_max &&
+            (!most || (double)c->bytes * c->count > (double)most->bytes * most->count))
+            most = c;
+    }
+    return most;
+}
+
+/* What the slow transfers carried, as nccl-tests counts it, against the comparison of the residual. */
+static int add_bandwidth(const struct place *p, struct argus_evidence *e,
+                         const struct argus_link_group *g)
+{
+    const struct argus_model *m = p->m;
+    const struct argus_comm_class *c = heaviest(p, g);
+    double *x, rate, alg, bus;
+    char note[200];
+    size_t n = 0;
+
+    if (!c)
+        return 0;
+    if (!(x = malloc(((size_t)m->n_steps + 1) * sizeof(*x))))
+        return -1;
+    for (int k = g->first; k < g->end && k < m->n_steps; k++)
+        if (m->use[k] && c->work[k] > 0)
+            x[n++] = (double)c->work[k];
+    rate = (double)c->bytes / argus_median_inplace(x, n);
+    free(x);
+    alg = rate * argus_algbw_factor(c->func, m->groups[g->group].size);
+    bus = rate * argus_busbw_factor(c->func, m->groups[g->group].size);
+    if (!(alg > 0) || !(bus > 0))
+        return 0;
+    snprintf(note, sizeof(note), "%s, %llu bytes a call, work", m->groups[g->group].name,
+             (unsigned long long)c->bytes);
+    return argus_evidence_line(e, m, -1, "algbw_gbps", alg, alg * g->ratio, "GB/s", note) ||
+                   argus_evidence_line(e, m, -1, "busbw_gbps", bus, bus * g->ratio, "GB/s", note)
+               ? -1
+               : 0;
+}
+
 static int describe(const struct place *p, struct argus_evidence *e, const char *where)
 {
     const struct argus_model *m = p->m;
@@ -488,7 +535,7 @@ static int describe(const struct place *p, struct argus_evidence *e, const char 
                 return -1;
             if (!lines++) {
                 snprintf(name, sizeof(name), "%s", m->groups[g->group].name);
-                if (add_blocks(p, e, g))
+                if (add_bandwidth(p, e, g) || add_blocks(p, e, g))
                     return -1;
             }
         }

@@ -311,6 +311,9 @@ double argus_model_alike(const struct argus_model *m, const struct argus_model_r
 double argus_model_rank_median(const struct argus_model *m, size_t rank_index, enum argus_column c);
 /* Step time of step k: median over ranks of DURATION; NAN: none. */
 double argus_model_step_time(const struct argus_model *m, int k);
+/* nccl-tests' factors from bytes/time to busbw and algbw; bytes as the user passed them; 0: none defined. */
+double argus_busbw_factor(int func, uint32_t size);
+double argus_algbw_factor(int func, uint32_t size);
 /* A sentence for data_quality.notes. */
 void argus_model_note(struct argus_model *m, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -207,26 +207,3 @@ void argus_clocks_clear(struct argus_clocks *clocks)
     free(clocks->offset);
     memset(clocks, 0, sizeof(*clocks));
 }
-
-double argus_busbw_factor(int func, uint32_t size)
-{
-    double n = size;
-
-    if (size < 2)
-        return 0;
-    switch (func) {
-    case ARGUS_FUNC_ALLREDUCE:
-        return 2 * (n - 1) / n;
-    case ARGUS_FUNC_ALLGATHER:
-    case ARGUS_FUNC_REDUCESCATTER:
-    case ARGUS_FUNC_ALLTOALL:
-        return n - 1; /* bytes * n * (n - 1) / n */
-    case ARGUS_FUNC_BROADCAST:
-    case ARGUS_FUNC_REDUCE:
-    case ARGUS_FUNC_SEND:
-    case ARGUS_FUNC_RECV:
-        return 1;
-    default:
-        return 0;
-    }
-}

@@ -64,7 +64,5 @@ size_t argus_calls_run(const struct argus_call *calls, size_t n, size_t first);
 int argus_clocks_align(const struct argus_call *calls, size_t n, const int *node, size_t n_ranks,
                        struct argus_clocks *clocks);
 void argus_clocks_clear(struct argus_clocks *clocks);
-/* nccl-tests' factor from bytes/time to busbw; bytes as the user passed them; 0: none defined. */
-double argus_busbw_factor(int func, uint32_t size);
 
 #endif /* ARGUS_REPORT_EXPORT_H */

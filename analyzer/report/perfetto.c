@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/model/model.h"
 #include "analyzer/report/export.h"
 #include "analyzer/report/trace_out.h"
 
