@@ -23,11 +23,6 @@
 #define MIN_Z 3.5
 #define SPREAD_FLOOR 0.003 /* MAD of q that measurement alone explains */
 #define MIN_PERSISTENCE 0.8
-#define MIN_LENGTH 10
-#define NAMED_FROM 4     /* smaller cohorts cannot tell who is slow */
-#define SPLIT_SMALL 1.04 /* ratio of two or three ranks that is no longer one of silicon */
-#define SPLIT_RATIO 1.03 /* ... of two halves */
-#define SIDE_SPREAD 0.75 /* of that, within either side */
 
 /* What the step time of the whole job does; shared by the ranks' tests. */
 struct job_shift {
@@ -53,9 +48,9 @@ static struct job_shift job_shift(struct scan *s)
             s->q[n] = argus_model_step_time(s->m, k);
             s->at[n++] = k;
         }
-    if (n < 2 * MIN_LENGTH)
+    if (n < 2 * ARGUS_COMPUTE_MIN_LENGTH)
         return j;
-    j.change = argus_change_find(s->q, (size_t)n, 1.03, MIN_LENGTH, 0);
+    j.change = argus_change_find(s->q, (size_t)n, 1.03, ARGUS_COMPUTE_MIN_LENGTH, 0);
     if (j.change.kind == ARGUS_CHANGE_STEP || j.change.kind == ARGUS_CHANGE_EPISODE ||
         j.change.kind == ARGUS_CHANGE_RAMP) {
         j.onset = s->at[j.change.onset];
@@ -81,8 +76,8 @@ static double median_in(struct scan *s, const double *q, const int *at, int n, i
 /* No block of ten steps stands out: nothing to look for. */
 static int quiet(struct scan *s, const double *q, int n)
 {
-    for (int i = 0; i < n; i += MIN_LENGTH) {
-        int end = i + MIN_LENGTH < n ? i + MIN_LENGTH : n;
+    for (int i = 0; i < n; i += ARGUS_COMPUTE_MIN_LENGTH) {
+        int end = i + ARGUS_COMPUTE_MIN_LENGTH < n ? i + ARGUS_COMPUTE_MIN_LENGTH : n;
 
         memcpy(s->work, q + i, (size_t)(end - i) * sizeof(double));
         if (argus_median_inplace(s->work, (size_t)(end - i)) >= 1.01)
@@ -101,9 +96,9 @@ static int find_shift(struct scan *s, const struct argus_cohort *c, int i, struc
     memset(slow, 0, sizeof(*slow));
     slow->rank = i;
     slow->onset = slow->recovered = -1;
-    if (n < MIN_LENGTH || quiet(s, s->q, n))
+    if (n < ARGUS_COMPUTE_MIN_LENGTH || quiet(s, s->q, n))
         return 0;
-    ch = argus_ratio_change(s->q, (size_t)n, MIN_RATIO, MIN_LENGTH);
+    ch = argus_ratio_change(s->q, (size_t)n, MIN_RATIO, ARGUS_COMPUTE_MIN_LENGTH);
     slow->kind = ch.kind;
     if (ch.kind == ARGUS_CHANGE_NONE || ch.kind == ARGUS_CHANGE_SPIKES) {
         double before, after;
@@ -194,7 +189,7 @@ static int own_past_decides(struct scan *s, const struct argus_slow *slow)
     }
     before = median_in(s, s->q, s->at, n, 0, slow->onset, &pre);
     after = median_in(s, s->q, s->at, n, slow->onset, slow->end, NULL);
-    return pre >= MIN_LENGTH && after / before >= 1 + 0.6 * (slow->ratio - 1);
+    return pre >= ARGUS_COMPUTE_MIN_LENGTH && after / before >= 1 + 0.6 * (slow->ratio - 1);
 }
 
 static int describe(const struct argus_model *m, struct argus_evidence *e,
@@ -266,157 +261,6 @@ static int report_rank(struct scan *s, const struct argus_cohort *c, const struc
     return 0;
 }
 
-/* The slow side is brought to the level of the fast one. */
-static int add_share(struct scan *s, struct argus_evidence *e, int rank, double share)
-{
-    float *x = argus_evidence_excess(e, s->m, rank);
-
-    for (int k = 0; x && k < s->m->n_steps; k++) {
-        double own = (double)argus_rank_col(&s->m->ranks[rank], ARGUS_COL_COMPUTE, k);
-
-        if (s->m->use[k] && own > 0)
-            x[k] = (float)(own * share);
-    }
-    return x ? 0 : -1;
-}
-
-/* Half slow, half not, and nothing to tell which is wrong. */
-static int report_split(struct scan *s, const struct argus_cohort *c, const struct argus_slow *slow,
-                        size_t n, double share)
-{
-    const struct argus_model *m = s->m;
-    struct argus_evidence *e = argus_evidence_add(s->out, "compute", ARGUS_VERDICT_SPLIT);
-    char fast[256] = "", slower[256] = "";
-
-    if (!e)
-        return -1;
-    for (size_t i = 0; i < n; i++)
-        if (argus_evidence_rank(e, slow[i].rank) || add_share(s, e, slow[i].rank, share) ||
-            argus_evidence_line(e, m, slow[i].rank, "compute_ratio", slow[i].ratio, 1.0, "ratio",
-                                "against the other side"))
-            return -1;
-    for (size_t i = 0; i < c->n; i++) {
-        int is_slow = 0;
-        char *to;
-
-        for (size_t j = 0; j < n; j++)
-            is_slow |= slow[j].rank == c->ranks[i];
-        to = is_slow ? slower : fast;
-        if (strlen(to) < 200)
-            sprintf(to + strlen(to), "%s%d", *to ? "," : "", m->ranks[c->ranks[i]].rank);
-    }
-    e->onset = slow[0].onset >= 0 ? slow[0].onset : ARGUS_UNKNOWN;
-    e->recovered = slow[0].recovered >= 0 ? slow[0].recovered : ARGUS_UNKNOWN;
-    e->effect = slow[0].ratio - 1;
-    e->persistence = slow[0].persistence;
-    e->pattern = "persistent";
-    argus_evidence_text(e,
-                        "ranks %s compute %.1f %% longer than ranks %s; %s nothing in the job "
-                        "tells which is wrong",
-                        slower, 100 * (slow[0].ratio - 1), fast,
-                        2 * n == c->n ? "with as many on either side" : "among so few");
-    return 0;
-}
-
-struct level {
-    int rank;
-    double ratio; /* median over the steps of the rank's time / the cohort's median */
-};
-
-static int level_cmp(const void *a, const void *b)
-{
-    const struct level *x = a, *y = b;
-
-    if (x->ratio != y->ratio)
-        return x->ratio < y->ratio ? -1 : 1;
-    return x->rank < y->rank ? -1 : x->rank > y->rank;
-}
-
-/* Levels of all ranks against the median of the whole cohort, in order. */
-static struct level *levels(struct scan *s, const struct argus_cohort *c, size_t *n)
-{
-    const struct argus_model *m = s->m;
-    struct level *l = calloc(c->n + 1, sizeof(*l));
-    double *x = malloc((c->n + 1) * sizeof(*x));
-
-    *n = 0;
-    for (size_t i = 0; l && x && i < c->n; i++) {
-        int points = 0;
-
-        for (int k = 0; k < m->n_steps; k++) {
-            double own = (double)argus_rank_col(&m->ranks[c->ranks[i]], c->column, k);
-            /* the fastest of a handful, the median of many: a level that exists */
-            double ref = c->reference ? (double)c->reference[k] : argus_cohort_least(c, m, k);
-
-            if (m->use[k] && !isnan(own) && ref > 0)
-                s->work[points++] = own / ref;
-        }
-        if (points >= MIN_LENGTH)
-            l[(*n)++] = (struct level){c->ranks[i], argus_median_inplace(s->work, (size_t)points)};
-    }
-    if (l)
-        qsort(l, *n, sizeof(*l), level_cmp);
-    free(x);
-    return l;
-}
-
-/* Two tight sides with a gap between them, the slow one no minority: nobody can be blamed.
- * Returns 1 when that is so (and evidence was added), -1 on no memory. */
-static int find_split(struct scan *s, const struct argus_cohort *c)
-{
-    size_t n, cut = 0, slow_n;
-    struct level *l = levels(s, c, &n);
-    double gap = 0, ratio;
-    struct argus_slow *slow;
-    int rc = 0;
-
-    if (!l)
-        return -1;
-    for (size_t i = 1; i < n; i++)
-        if (l[i].ratio / l[i - 1].ratio - 1 > gap) {
-            gap = l[i].ratio / l[i - 1].ratio - 1;
-            cut = i;
-        }
-    slow_n = n - cut;
-    /* one of two or three is no minority that could be blamed either */
-    if (n < 2 || !cut || (n >= NAMED_FROM && (slow_n * 5 < n * 2 || slow_n * 5 > n * 3)))
-        goto out;
-    ratio = l[(cut + n) / 2].ratio / l[cut / 2].ratio;
-    if (ratio < (n < NAMED_FROM ? SPLIT_SMALL : SPLIT_RATIO) ||
-        l[n - 1].ratio / l[cut].ratio > 1 + SIDE_SPREAD * (ratio - 1) ||
-        l[cut - 1].ratio / l[0].ratio > 1 + SIDE_SPREAD * (ratio - 1))
-        goto out;
-    slow = calloc(slow_n + 1, sizeof(*slow));
-    if (!slow) {
-        rc = -1;
-        goto out;
-    }
-    for (size_t i = 0; i < slow_n; i++)
-        slow[i] = (struct argus_slow){.rank = l[cut + i].rank,
-                                      .kind = ARGUS_CHANGE_CONSTANT,
-                                      .onset = -1,
-                                      .recovered = -1,
-                                      .end = s->m->n_steps,
-                                      .ratio = ratio,
-                                      .persistence = 1};
-    for (size_t i = 0; i < slow_n && rc >= 0; i++) {
-        /* more work is no slowness */
-        if (!argus_class_views(s->m, c, &slow[i]))
-            rc = -1;
-        else if (slow[i].views.n && slow[i].views.explained < 0.4)
-            rc = 2;
-        argus_class_views_clear(&slow[i].views);
-    }
-    if (!rc)
-        rc = report_split(s, c, slow, slow_n, 1 - 1 / ratio) ? -1 : 1;
-    else if (rc == 2)
-        rc = 0;
-    free(slow);
-out:
-    free(l);
-    return rc;
-}
-
 static int scan_cohort(struct scan *s, const struct argus_cohort *c, const int *judged,
                        size_t n_judged)
 {
@@ -436,7 +280,7 @@ static int scan_cohort(struct scan *s, const struct argus_cohort *c, const int *
             n++;
         }
     for (size_t i = 0; i < n && !rc; i++) {
-        int small = c->n < NAMED_FROM || 2 * n >= c->n;
+        int small = c->n < ARGUS_COMPUTE_NAMED_FROM || 2 * n >= c->n;
 
         if (!slow[i].views.agreed)
             continue;
@@ -457,7 +301,7 @@ static int scan_cohort(struct scan *s, const struct argus_cohort *c, const int *
         argus_class_views_clear(&slow[i].views);
     free(slow);
     if (!rc && !named && n_judged >= c->n)
-        rc = find_split(s, c) < 0 ? -1 : 0;
+        rc = argus_compute_find_split(s->m, c, s->work, s->out) < 0 ? -1 : 0;
     return rc;
 }
 
@@ -473,7 +317,7 @@ static int widen(const struct argus_model *m, const struct argus_peer_set *set,
 
     for (size_t i = 0; i < own->n_classes; i++)
         compute += m->kernel_classes[own->classes[i].kernel_class].kind == ARGUS_CLASS_COMPUTE;
-    if (set->n >= NAMED_FROM || compute < 3)
+    if (set->n >= ARGUS_COMPUTE_NAMED_FROM || compute < 3)
         return argus_cohort_init(c, m, set->ranks, set->n, ARGUS_COL_COMPUTE);
     ranks = malloc(m->n_ranks * sizeof(int));
     if (!ranks)

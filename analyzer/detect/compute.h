@@ -6,6 +6,9 @@
 #include "analyzer/detect/detect.h"
 #include "analyzer/stats/stats.h"
 
+#define ARGUS_COMPUTE_MIN_LENGTH 10 /* steps that a shift lasts */
+#define ARGUS_COMPUTE_NAMED_FROM 4  /* smaller cohorts cannot tell who is slow */
+
 /* One kernel class of a rank against its peers, over the windows in question. */
 struct argus_class_view {
     int kernel_class;
@@ -50,5 +53,9 @@ const char *argus_compute_subkind(const struct argus_class_views *v, const struc
 /* The phase that holds most of the excess; NULL: not known. */
 const char *argus_compute_phase(const struct argus_model *m, int rank, const struct argus_cohort *c,
                                 int first, int end);
+/* 1: the cohort has two tight sides and nobody can be blamed, evidence was added; 0: it has not; -1: no memory.
+ * `work` has room for a number a step. */
+int argus_compute_find_split(const struct argus_model *m, const struct argus_cohort *c,
+                             double *work, struct argus_evidence_list *out);
 
 #endif /* ARGUS_DETECT_COMPUTE_H */
