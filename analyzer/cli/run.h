@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside `argus run`: shared by cmd_run.c and run_spool.c. */
+/* Inside `argus run`: shared by cmd_run.c and the files run_*.c. */
 #ifndef ARGUS_CLI_RUN_H
 #define ARGUS_CLI_RUN_H
 
@@ -32,7 +32,11 @@ struct launch {
     struct argus_stepconf conf; /* of node 0 */
 };
 
-/* All tell what is wrong on stderr themselves.  argus-record and the collector: */
+/* All tell what is wrong on stderr themselves.  A "key=value", which must live as long as `l`: */
+int argus_run_add_setting(struct launch *l, const char *key_value);
+/* What the settings say, before anything is made. */
+int argus_run_check_settings(struct launch *l);
+/* argus-record and the collector: */
 int argus_run_find_parts(struct launch *l);
 int argus_run_make_directory(struct launch *l, const char *dir);
 /* Refuses a directory that holds an earlier run: two jobs' ranks would mix. */

@@ -7,36 +7,10 @@
 #include <string.h>
 
 #include "analyzer/model/model.h"
-#include "analyzer/report/export.h"
-#include "analyzer/report/trace_out.h"
+#include "analyzer/report/perfetto.h"
 
 #define ROWS_AT_ONCE 4096
 #define WAIT_SHOWN_NS 20000 /* a shorter wait is clock residual */
-
-struct rank_file {
-    int rank;
-    int node; /* index among the nodes; -1: not known */
-    char *path;
-};
-
-struct comm_name {
-    uint64_t hash;
-    char *name;
-};
-
-struct perfetto {
-    const struct argus_export_options *options;
-    struct rank_file *ranks;
-    size_t n_ranks;
-    struct argus_call *calls;
-    size_t n_calls, calls_size;
-    struct argus_clocks clocks;
-    int64_t base;
-    struct comm_name *names; /* of communicators */
-    size_t n_names;
-    struct trace_out out;
-    size_t done; /* files read, of 2 * n_ranks */
-};
 
 static int rank_wanted(const struct argus_export_options *o, int rank)
 {
@@ -47,7 +21,7 @@ static int rank_wanted(const struct argus_export_options *o, int rank)
     return !o->ranks;
 }
 
-static int step_wanted(const struct argus_export_options *o, int step)
+int argus_perfetto_step_wanted(const struct argus_export_options *o, int step)
 {
     if (o->first_step < 0 && o->last_step < 0)
         return 1;
@@ -76,13 +50,6 @@ static int keep_call(struct perfetto *p, const struct argus_call *call)
     return 0;
 }
 
-/* Classes and communicators of one timeline. */
-struct tables {
-    struct argus_class_row *classes;
-    struct argus_comm_row *comms;
-    size_t n_classes, n_comms;
-};
-
 static int tables_read(struct tables *t, argus_timeline_t *file, argus_error_t *err)
 {
     t->classes = argus_timeline_read_all(file, ARGUS_DS_CLASSES, 1u << 22, &t->n_classes, err);
@@ -98,19 +65,15 @@ static void tables_free(struct tables *t)
     free(t->comms);
 }
 
-static const struct argus_comm_row *comm_of(const struct tables *t, uint32_t class_id)
+const struct argus_comm_row *argus_perfetto_comm_of(const struct tables *t, uint32_t class_id)
 {
     uint32_t comm = class_id < t->n_classes ? t->classes[class_id].comm : ARGUS_NONE;
 
     return comm < t->n_comms ? &t->comms[comm] : NULL;
 }
 
-/* Calls `each` for every kept event of the chosen steps. */
-typedef int event_visitor(struct perfetto *p, size_t rank, argus_timeline_t *file,
-                          const struct tables *t, const struct argus_event_row *ev);
-
-static int visit_events(struct perfetto *p, size_t rank, argus_timeline_t *file,
-                        const struct tables *t, event_visitor *each, argus_error_t *err)
+int argus_perfetto_visit_events(struct perfetto *p, size_t rank, argus_timeline_t *file,
+                                const struct tables *t, event_visitor *each, argus_error_t *err)
 {
     size_t rows = argus_timeline_rows(file, ARGUS_DS_EVENTS), n;
     struct argus_event_row *buffer = malloc(ROWS_AT_ONCE * sizeof(*buffer));
@@ -123,7 +86,7 @@ static int visit_events(struct perfetto *p, size_t rank, argus_timeline_t *file,
         rc = argus_timeline_read(file, ARGUS_DS_EVENTS, first, n, buffer, err);
         for (size_t i = 0; i < n && rc == 0; i++) {
             if (buffer[i].class_id >= t->n_classes || buffer[i].duration < 0 ||
-                !step_wanted(p->options, buffer[i].step))
+                !argus_perfetto_step_wanted(p->options, buffer[i].step))
                 continue;
             if (each(p, rank, file, t, &buffer[i]) != 0)
                 rc = argus_error(err, "%s: out of memory", p->ranks[rank].path);
@@ -137,7 +100,7 @@ static int collect_event(struct perfetto *p, size_t rank, argus_timeline_t *file
                          const struct tables *t, const struct argus_event_row *ev)
 {
     const struct argus_class_row *c = &t->classes[ev->class_id];
-    const struct argus_comm_row *comm = comm_of(t, ev->class_id);
+    const struct argus_comm_row *comm = argus_perfetto_comm_of(t, ev->class_id);
     struct argus_call call = {.rank = (uint32_t)rank,
                               .seq = ev->seq,
                               .func = c->func,
@@ -180,138 +143,13 @@ static int each_file(struct perfetto *p,
 static int collect_file(struct perfetto *p, size_t rank, argus_timeline_t *file,
                         const struct tables *t, argus_error_t *err)
 {
-    return visit_events(p, rank, file, t, collect_event, err);
+    return argus_perfetto_visit_events(p, rank, file, t, collect_event, err);
 }
 
 /* The trace's microseconds of a time of rank `r`. */
-static double trace_us(const struct perfetto *p, size_t r, int64_t time)
+double argus_perfetto_trace_us(const struct perfetto *p, size_t r, int64_t time)
 {
     return ((double)(time - p->base) + p->clocks.offset[r]) / 1e3;
-}
-
-static int write_event(struct perfetto *p, size_t r, argus_timeline_t *file, const struct tables *t,
-                       const struct argus_event_row *ev)
-{
-    const struct argus_class_row *c = &t->classes[ev->class_id];
-    const struct argus_comm_row *comm = comm_of(t, ev->class_id);
-    struct trace_slice s = {.pid = p->ranks[r].rank,
-                            .name = argus_timeline_string(file, c->name),
-                            .start = trace_us(p, r, ev->start),
-                            .duration = (double)ev->duration / 1e3};
-
-    struct argus_call *call = NULL;
-    int tid;
-
-    s.kind = c->kind >= ARGUS_CLASS_OVERHEAD ? TRACE_HOST : TRACE_STREAM;
-    s.id = s.kind == TRACE_HOST ? c->kind : ev->stream;
-    tid = trace_slice_begin(&p->out, &s);
-    if (comm && c->kind == ARGUS_CLASS_COMM)
-        call = argus_calls_find(p->calls, p->n_calls, comm->hash, ev->seq, (uint32_t)r);
-    if (call)
-        call->track = tid;
-    trace_arg_number(&p->out, "step", ev->step);
-    if (c->kind == ARGUS_CLASS_COMPUTE) {
-        trace_arg_dims(&p->out, "grid", c->grid);
-        trace_arg_dims(&p->out, "block", c->block);
-    }
-    if (c->bytes)
-        trace_arg_number(&p->out, "bytes", (double)c->bytes);
-    if (comm) {
-        trace_arg_text(&p->out, "communicator", argus_timeline_string(file, comm->name));
-        trace_arg_number(&p->out, "ranks", comm->size);
-        if (ev->seq != ARGUS_NONE)
-            trace_arg_number(&p->out, "seq", ev->seq);
-        if (c->peer >= 0)
-            trace_arg_number(&p->out, "peer", c->peer);
-    }
-    trace_slice_end(&p->out);
-    return 0;
-}
-
-static int write_steps(struct perfetto *p, size_t r, argus_timeline_t *file, argus_error_t *err)
-{
-    size_t n;
-    struct argus_step_row *steps = argus_timeline_read_all(file, ARGUS_DS_STEPS, 1u << 24, &n, err);
-    char name[32];
-
-    if (!steps)
-        return -1;
-    for (size_t i = 0; i < n; i++) {
-        struct trace_slice s = {.pid = p->ranks[r].rank,
-                                .name = name,
-                                .start = trace_us(p, r, steps[i].start),
-                                .duration = (double)(steps[i].end - steps[i].start) / 1e3,
-                                .kind = TRACE_STEPS};
-
-        /* Steps whose events are not there would stretch the picture to the whole job. */
-        if (!(steps[i].flags & ARGUS_STEP_KEPT) || !step_wanted(p->options, steps[i].step) ||
-            steps[i].end < steps[i].start)
-            continue;
-        snprintf(name, sizeof(name), "step %d", steps[i].step);
-        trace_slice_begin(&p->out, &s);
-        trace_arg_number(&p->out, "compute_ms", (double)steps[i].compute / 1e6);
-        trace_arg_number(&p->out, "exposed_comm_ms", (double)steps[i].exposed / 1e6);
-        trace_arg_number(&p->out, "idle_ms", (double)steps[i].idle / 1e6);
-        trace_slice_end(&p->out);
-    }
-    free(steps);
-    return 0;
-}
-
-static int by_mark(const void *a, const void *b)
-{
-    const struct argus_mark_row *x = a, *y = b;
-
-    if (x->start != y->start)
-        return x->start < y->start ? -1 : 1;
-    return x->end > y->end ? -1 : x->end < y->end;
-}
-
-/* Marks that overlap the exported time. */
-static int write_marks(struct perfetto *p, size_t r, argus_timeline_t *file, argus_error_t *err)
-{
-    size_t n;
-    struct argus_mark_row *marks = argus_timeline_read_all(file, ARGUS_DS_MARKS, 1u << 24, &n, err);
-
-    if (!marks)
-        return -1;
-    if (n)
-        qsort(marks, n, sizeof(*marks), by_mark);
-    for (size_t i = 0; i < n; i++) {
-        struct trace_slice s = {.pid = p->ranks[r].rank,
-                                .name = argus_timeline_string(file, marks[i].name),
-                                .start = trace_us(p, r, marks[i].start),
-                                .duration = (double)(marks[i].end - marks[i].start) / 1e3,
-                                .kind = TRACE_MARKS,
-                                .id = marks[i].tid};
-
-        if (marks[i].end < marks[i].start || s.start + s.duration < 0 ||
-            s.start > p->out.last_us[r])
-            continue;
-        trace_slice_begin(&p->out, &s);
-        trace_slice_end(&p->out);
-    }
-    free(marks);
-    return 0;
-}
-
-static int write_health(struct perfetto *p, size_t r, argus_timeline_t *file, argus_error_t *err)
-{
-    size_t n;
-    struct argus_health_row *rows =
-        argus_timeline_read_all(file, ARGUS_DS_HEALTH, 1u << 24, &n, err);
-
-    if (!rows)
-        return -1;
-    for (size_t i = 0; i < n; i++) {
-        double us = trace_us(p, r, rows[i].time);
-
-        if (us >= 0 && us <= p->out.last_us[r] && isfinite(rows[i].value))
-            trace_counter(&p->out, p->ranks[r].rank, argus_timeline_string(file, rows[i].metric),
-                          us, rows[i].value);
-    }
-    free(rows);
-    return 0;
 }
 
 static const char *name_of_comm(const struct perfetto *p, uint64_t hash)
@@ -354,8 +192,10 @@ static int write_file(struct perfetto *p, size_t r, argus_timeline_t *file, cons
     if (learn_names(p, file, t) != 0)
         return argus_error(err, "out of memory");
     /* Steps first: they say how far marks and counters may reach. */
-    if (write_steps(p, r, file, err) != 0 || visit_events(p, r, file, t, write_event, err) != 0 ||
-        write_marks(p, r, file, err) != 0 || write_health(p, r, file, err) != 0)
+    if (argus_perfetto_write_steps(p, r, file, err) != 0 ||
+        argus_perfetto_visit_events(p, r, file, t, argus_perfetto_write_event, err) != 0 ||
+        argus_perfetto_write_marks(p, r, file, err) != 0 ||
+        argus_perfetto_write_health(p, r, file, err) != 0)
         return -1;
     trace_process_end(&p->out, info->rank);
     return trace_failed(&p->out) ? argus_error(err, "cannot write the trace") : 0;
@@ -364,7 +204,7 @@ static int write_file(struct perfetto *p, size_t r, argus_timeline_t *file, cons
 static struct trace_point point_of(const struct perfetto *p, const struct argus_call *call)
 {
     return (struct trace_point){p->ranks[call->rank].rank, call->track,
-                                trace_us(p, call->rank, call->start)};
+                                argus_perfetto_trace_us(p, call->rank, call->start)};
 }
 
 static void write_busbw(struct perfetto *p, const struct argus_call *call, int64_t work, double us)

@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/stats/running_median.h"
 #include "analyzer/stats/stats.h"
 
 #define SMALL_RATIO 1.03   /* smallest shift that counts when it lasts */
@@ -52,46 +53,6 @@ static double median_of(const struct scan *s, size_t first, size_t end)
     return argus_median_inplace(s->scratch, end - first);
 }
 
-/* Where x stands, or would stand, in a sorted window. */
-static size_t place_in(const double *sorted, size_t n, double x)
-{
-    size_t low = 0, high = n;
-
-    while (low < high) {
-        size_t mid = (low + high) / 2;
-
-        if (sorted[mid] < x)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low;
-}
-
-/* out[i] = median of the points at most `half` from i.  The window stays sorted while it moves. */
-static void running_medians(const double *y, size_t n, size_t half, double *sorted, double *out)
-{
-    size_t held = 0;
-
-    for (size_t i = 0; i < n + half; i++) {
-        if (i < n) {
-            size_t at = place_in(sorted, held, y[i]);
-
-            memmove(sorted + at + 1, sorted + at, (held - at) * sizeof(*sorted));
-            sorted[at] = y[i];
-            held++;
-        }
-        if (i > 2 * half && i - 2 * half - 1 < n) {
-            size_t at = place_in(sorted, held, y[i - 2 * half - 1]);
-
-            held--;
-            memmove(sorted + at, sorted + at + 1, (held - at) * sizeof(*sorted));
-        }
-        if (i >= half)
-            out[i - half] = (sorted[(held - 1) / 2] + sorted[held / 2]) / 2;
-    }
-}
-
 /* Deviation of neighbouring points: immune to levels and slow drift. */
 static double local_sigma(const double *y, size_t n, double *scratch)
 {
@@ -106,7 +67,7 @@ static void winsorise(struct scan *s)
 
     /* A series without noise still has the resolution of a double. */
     sigma = sigma > 1e-9 * level ? sigma : 1e-9 * level;
-    running_medians(s->y, s->n, s->min_length, s->scratch, s->w);
+    argus_running_medians(s->y, s->n, s->min_length, s->scratch, s->w);
     for (size_t i = 0; i < s->n; i++)
         s->w[i] = fmin(fmax(s->y[i], s->w[i] - WINSOR * sigma), s->w[i] + WINSOR * sigma);
     s->variance = sigma * sigma;
@@ -469,62 +430,4 @@ out:
     free(s.w);
     free(s.scratch);
     return c;
-}
-
-static int compare_sizes(const void *a, const void *b)
-{
-    size_t x = *(const size_t *)a, y = *(const size_t *)b;
-
-    return (x > y) - (x < y);
-}
-
-size_t argus_spike_period(const double *y, size_t n, double factor, size_t *count)
-{
-    enum { HALF = 8 };
-    double sorted[2 * HALF + 2], *median = NULL;
-    size_t *distance = NULL, n_spikes = 0, last = 0, best = 0, best_votes = 0;
-    int inside = 0;
-
-    *count = 0;
-    if (n == 0)
-        return 0;
-    distance = malloc(n * sizeof(*distance));
-    median = malloc(n * sizeof(*median));
-    if (!distance || !median)
-        goto out;
-    running_medians(y, n, HALF, sorted, median);
-    for (size_t i = 0; i < n; i++) {
-        int above = y[i] > factor * median[i];
-
-        if (above && !inside) {
-            if (n_spikes++)
-                distance[n_spikes - 2] = i - last;
-            last = i;
-        }
-        inside = above;
-    }
-    *count = n_spikes;
-    if (n_spikes >= 3) {
-        size_t n_distances = n_spikes - 1;
-
-        qsort(distance, n_distances, sizeof(*distance), compare_sizes);
-        for (size_t k = 0; k < n_distances; k++) {
-            /* One step or a twentieth off is the same period. */
-            size_t d = distance[k], slack = d / 20 > 1 ? d / 20 : 1, votes = 0;
-
-            for (size_t j = 0; j < n_distances; j++)
-                votes += distance[j] + slack >= d && distance[j] <= d + slack;
-            if (votes > best_votes ||
-                (votes == best_votes && k > 0 && distance[k] == distance[k - 1])) {
-                best_votes = votes;
-                best = d;
-            }
-        }
-        if (3 * best_votes < 2 * n_distances || best_votes < 2)
-            best = 0;
-    }
-out:
-    free(distance);
-    free(median);
-    return best;
 }

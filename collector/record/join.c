@@ -1,60 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "collector/record/join.h"
-
 #include <stdlib.h>
 #include <string.h>
 
 #include "analyzer/summary/summary.h"
+#include "collector/record/join_impl.h"
 
 #define QUEUE_MAX 16384u /* calls that wait on one stream; then the oldest go */
 #define STREAMS_MAX 1024u
-#define THREADS_MAX 4096u
 #define LOOK_AHEAD 16u  /* calls passed over to find the one that a kernel's name fits */
 #define GROUP_NS 200000 /* without LAUNCH: point-to-point calls this near are one kernel */
 #define GRAPH_NODES_MAX 65536u
-
-struct queue {
-    struct argus_call *call;
-    size_t first, n, capacity;
-};
-
-struct stream {
-    uint32_t id;
-    uint64_t bound; /* communicator that this stream's kernels are of; 0: not known */
-    struct queue launched;
-};
-
-struct thread {
-    uint32_t tid;
-    int open; /* `call` gathers operations for the next LAUNCH */
-    int captured;
-    struct argus_call call;
-};
-
-struct graph_node {
-    uint32_t graph, node;
-    int used;
-    struct argus_call call;
-};
-
-struct counter { /* kernels replayed for a communicator */
-    uint64_t comm;
-    uint32_t next;
-};
-
-struct argus_join {
-    struct stream *streams;
-    size_t n_streams;
-    struct thread *threads;
-    size_t n_threads;
-    struct queue loose;    /* calls of interfaces that tell no launch */
-    struct queue captured; /* calls recorded into graphs, not yet seen as a node */
-    struct graph_node *nodes;
-    uint32_t n_nodes, cap_nodes;
-    struct counter counters[256];
-    size_t n_counters;
-    int lossy; /* records were lost: order alone does not pair any more, times must agree */
-};
 
 argus_join_t *argus_join_create(void)
 {
@@ -80,7 +35,7 @@ static struct argus_call *at(struct queue *q, size_t i)
     return &q->call[(q->first + i) & (q->capacity - 1)];
 }
 
-static int push(struct queue *q, const struct argus_call *call)
+int argus_join_push(struct queue *q, const struct argus_call *call)
 {
     if (q->n == QUEUE_MAX) { /* nobody takes them: the GPU's records are missing */
         q->first = (q->first + 1) & (q->capacity - 1);
@@ -117,7 +72,7 @@ static void take(struct queue *q, size_t i, int through)
     q->n--;
 }
 
-static struct stream *stream_of(argus_join_t *j, uint32_t id)
+struct stream *argus_join_stream_of(argus_join_t *j, uint32_t id)
 {
     struct stream *p;
 
@@ -139,7 +94,7 @@ static struct stream *stream_of(argus_join_t *j, uint32_t id)
     return p;
 }
 
-static struct thread *thread_of(argus_join_t *j, uint32_t tid)
+struct thread *argus_join_thread_of(argus_join_t *j, uint32_t tid)
 {
     struct thread *p;
 
@@ -147,7 +102,7 @@ static struct thread *thread_of(argus_join_t *j, uint32_t tid)
         if (j->threads[i].tid == tid)
             return &j->threads[i];
     }
-    if (j->n_threads == THREADS_MAX)
+    if (j->n_threads == ARGUS_JOIN_THREADS)
         return NULL;
     if (!(j->n_threads & (j->n_threads - 1))) {
         p = realloc(j->threads, (j->n_threads ? 2 * j->n_threads : 1) * sizeof(*p));
@@ -228,8 +183,8 @@ static int op(argus_join_t *j, const struct argus_record *rec)
     struct thread *t;
 
     if (!(rec->flags & ARGUS_FLAG_API) && !(rec->flags & ARGUS_FLAG_GRAPH_CAPTURED))
-        return push(&j->loose, &c);
-    t = thread_of(j, rec->tid);
+        return argus_join_push(&j->loose, &c);
+    t = argus_join_thread_of(j, rec->tid);
     if (!t)
         return 0;
     if (t->open) {
@@ -244,7 +199,7 @@ static int op(argus_join_t *j, const struct argus_record *rec)
 
 static int launch(argus_join_t *j, const struct argus_record *rec)
 {
-    struct thread *t = thread_of(j, rec->tid);
+    struct thread *t = argus_join_thread_of(j, rec->tid);
     struct stream *s;
 
     if (!t || !t->open)
@@ -252,9 +207,9 @@ static int launch(argus_join_t *j, const struct argus_record *rec)
     t->open = 0;
     t->call.stream = rec->u.op.stream;
     if (t->captured)
-        return push(&j->captured, &t->call);
-    s = stream_of(j, rec->u.op.stream);
-    return s ? push(&s->launched, &t->call) : 0;
+        return argus_join_push(&j->captured, &t->call);
+    s = argus_join_stream_of(j, rec->u.op.stream);
+    return s ? argus_join_push(&s->launched, &t->call) : 0;
 }
 
 int argus_join_record(argus_join_t *j, const struct argus_record *rec)
@@ -345,8 +300,8 @@ static int from_loose(argus_join_t *j, struct stream *s, int func, int64_t start
     return 0;
 }
 
-static struct graph_node *find_node(struct graph_node *nodes, uint32_t capacity, uint32_t graph,
-                                    uint32_t node)
+struct graph_node *argus_join_find_node(struct graph_node *nodes, uint32_t capacity, uint32_t graph,
+                                        uint32_t node)
 {
     uint32_t i = (graph * 2654435761u ^ node * 40503u) & (capacity - 1);
 
@@ -355,7 +310,7 @@ static struct graph_node *find_node(struct graph_node *nodes, uint32_t capacity,
     return &nodes[i];
 }
 
-static int grow_nodes(argus_join_t *j)
+int argus_join_grow_nodes(argus_join_t *j)
 {
     uint32_t capacity = j->cap_nodes ? 2 * j->cap_nodes : 256;
     struct graph_node *nodes;
@@ -364,7 +319,8 @@ static int grow_nodes(argus_join_t *j)
         return -1;
     for (uint32_t i = 0; i < j->cap_nodes; i++) {
         if (j->nodes[i].used)
-            *find_node(nodes, capacity, j->nodes[i].graph, j->nodes[i].node) = j->nodes[i];
+            *argus_join_find_node(nodes, capacity, j->nodes[i].graph, j->nodes[i].node) =
+                j->nodes[i];
     }
     free(j->nodes);
     j->nodes = nodes;
@@ -391,9 +347,9 @@ static int from_graph(argus_join_t *j, int func, uint32_t graph, uint32_t node,
 {
     struct graph_node *n;
 
-    if ((j->n_nodes + 1) * 2 > j->cap_nodes && grow_nodes(j) < 0)
+    if ((j->n_nodes + 1) * 2 > j->cap_nodes && argus_join_grow_nodes(j) < 0)
         return 0;
-    n = find_node(j->nodes, j->cap_nodes, graph, node);
+    n = argus_join_find_node(j->nodes, j->cap_nodes, graph, node);
     if (!n->used) {
         struct queue *q = &j->captured;
         size_t i = 0;
@@ -418,7 +374,7 @@ int argus_join_kernel(argus_join_t *j, int func, uint32_t stream, uint32_t graph
 
     if (graph && from_graph(j, func, graph, graph_node, call))
         return 1;
-    s = stream_of(j, stream);
+    s = argus_join_stream_of(j, stream);
     if (!s)
         return 0;
     if (s->launched.n)
@@ -443,97 +399,6 @@ void argus_join_gap(argus_join_t *j, int64_t end)
     for (size_t i = 0; i < j->n_streams; i++)
         forget_before(&j->streams[i].launched, end);
     forget_before(&j->loose, end);
-}
-
-static void put_queue(struct argus_blob *b, const struct queue *q)
-{
-    argus_blob_put_u64(b, q->n);
-    for (size_t i = 0; i < q->n; i++)
-        argus_blob_put(b, &q->call[(q->first + i) & (q->capacity - 1)], sizeof(*q->call));
-}
-
-void argus_join_save(const argus_join_t *j, struct argus_blob *b)
-{
-    argus_blob_put_u64(b, j->n_streams);
-    for (size_t i = 0; i < j->n_streams; i++) {
-        argus_blob_put_u64(b, j->streams[i].id);
-        argus_blob_put_u64(b, j->streams[i].bound);
-        put_queue(b, &j->streams[i].launched);
-    }
-    argus_blob_put_array(b, j->threads, j->n_threads, sizeof(*j->threads));
-    put_queue(b, &j->loose);
-    put_queue(b, &j->captured);
-    argus_blob_put_u64(b, j->n_nodes);
-    for (uint32_t i = 0; i < j->cap_nodes; i++) {
-        if (j->nodes[i].used)
-            argus_blob_put(b, &j->nodes[i], sizeof(j->nodes[i]));
-    }
-    argus_blob_put(b, j->counters, sizeof(j->counters));
-    argus_blob_put_u64(b, j->n_counters);
-    argus_blob_put_u64(b, (uint64_t)j->lossy);
-}
-
-static void get_queue(struct argus_blob *b, struct queue *q)
-{
-    uint64_t n = argus_blob_get_u64(b);
-
-    for (uint64_t i = 0; i < n && !b->failed; i++) {
-        struct argus_call call;
-
-        argus_blob_get(b, &call, sizeof(call));
-        if (push(q, &call) < 0)
-            b->failed = 1;
-    }
-}
-
-static void get_threads(argus_join_t *j, struct argus_blob *b)
-{
-    size_t n;
-    struct thread *t = argus_blob_get_array(b, sizeof(*t), THREADS_MAX, 0, &n);
-
-    for (size_t i = 0; i < n; i++) {
-        if (!thread_of(j, t[i].tid))
-            b->failed = 1;
-        else
-            *thread_of(j, t[i].tid) = t[i];
-    }
-    free(t);
-}
-
-void argus_join_restore(argus_join_t *j, struct argus_blob *b)
-{
-    uint64_t n = argus_blob_get_u64(b);
-
-    for (uint64_t i = 0; i < n && !b->failed; i++) {
-        struct stream *s = stream_of(j, (uint32_t)argus_blob_get_u64(b));
-
-        if (!s) {
-            b->failed = 1;
-            break;
-        }
-        s->bound = argus_blob_get_u64(b);
-        get_queue(b, &s->launched);
-    }
-    get_threads(j, b);
-    get_queue(b, &j->loose);
-    get_queue(b, &j->captured);
-    n = argus_blob_get_u64(b);
-    for (uint64_t i = 0; i < n && !b->failed; i++) {
-        struct graph_node node;
-
-        argus_blob_get(b, &node, sizeof(node));
-        if ((j->n_nodes + 1) * 2 > j->cap_nodes && grow_nodes(j) < 0) {
-            b->failed = 1;
-            break;
-        }
-        *find_node(j->nodes, j->cap_nodes, node.graph, node.node) = node;
-        j->n_nodes++;
-    }
-    argus_blob_get(b, j->counters, sizeof(j->counters));
-    j->n_counters = argus_blob_get_u64(b);
-    if (j->n_counters > sizeof(j->counters) / sizeof(j->counters[0]))
-        b->failed = 1;
-    j->lossy = argus_blob_get_u64(b) != 0;
 }
 
 size_t argus_join_waiting(const argus_join_t *j)
