@@ -79,6 +79,8 @@ static double reference(const struct argus_model *m, const struct argus_cohort *
                         const struct argus_slow *slow, int kernel_class, double *ref_count,
                         double *ref_tail)
 {
+    int expert = m->kernel_classes[kernel_class].family == ARGUS_FAMILY_EXPERT &&
+                 argus_cohort_replicas(c, m, slow->rank) > 0;
     double *x = malloc(3 * (c->n + 1) * sizeof(*x)), *counts = x + c->n + 1,
            *tails = counts + c->n + 1, median;
     size_t n = 0;
@@ -91,6 +93,8 @@ static double reference(const struct argus_model *m, const struct argus_cohort *
         double sum;
 
         if (c->ranks[i] == slow->rank || !(k = argus_rank_find_class(r, kernel_class)))
+            continue;
+        if (expert && !argus_same_shard(m, slow->rank, c->ranks[i]))
             continue;
         x[n] = typical_in(r, k, slow, &counts[n], &sum, &tails[n]);
         n += !isnan(x[n]);

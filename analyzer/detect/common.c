@@ -44,6 +44,7 @@ void argus_cohort_clear(struct argus_cohort *c)
 {
     free(c->reference);
     free(c->owned);
+    free(c->load);
     memset(c, 0, sizeof(*c));
 }
 
@@ -51,8 +52,9 @@ double argus_cohort_reference(const struct argus_cohort *c, const struct argus_m
                               int rank_index, int k)
 {
     if (c->reference)
-        return (double)c->reference[k];
-    return median_at(m, c->ranks, c->n, c->column, k, rank_index);
+        return (double)c->reference[k] * argus_cohort_load(c, rank_index);
+    return median_at(m, c->ranks, c->n, c->column, k, rank_index) *
+           argus_cohort_load(c, rank_index);
 }
 
 double argus_cohort_least(const struct argus_cohort *c, const struct argus_model *m, int k)

@@ -8,7 +8,8 @@
  *
  * A rank is slow when q shifts up and stays (change point against 1), the
  * shift is an outlier among its peers (robust z), and the classes say that the
- * same kernels got slower: at least three of them, or 80 % of the time.
+ * same kernels got slower: at least three of them, or 80 % of the time.  What
+ * experts have to do depends on their shard: shards.c.
  */
 #include <config.h>
 #include <stdio.h>
@@ -357,7 +358,8 @@ int argus_detect_compute(const struct argus_model *m, struct argus_evidence_list
         if ((rc = widen(m, &m->peer_sets[p], &c)))
             break;
         c.stage = m->peer_sets[p].stage;
-        rc = scan_cohort(&s, &c, m->peer_sets[p].ranks, m->peer_sets[p].n);
+        if (!(rc = argus_cohort_shards(&c, m)))
+            rc = scan_cohort(&s, &c, m->peer_sets[p].ranks, m->peer_sets[p].n);
         argus_cohort_clear(&c);
     }
 out:

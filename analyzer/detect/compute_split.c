@@ -94,7 +94,7 @@ static struct level *levels(const struct argus_model *m, const struct argus_coho
             double ref = c->reference ? (double)c->reference[k] : argus_cohort_least(c, m, k);
 
             if (m->use[k] && !isnan(own) && ref > 0)
-                work[points++] = own / ref;
+                work[points++] = own / ref / argus_cohort_load(c, c->ranks[i]);
         }
         if (points >= ARGUS_COMPUTE_MIN_LENGTH)
             l[(*n)++] = (struct level){c->ranks[i], argus_median_inplace(work, (size_t)points)};

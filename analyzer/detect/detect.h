@@ -92,13 +92,24 @@ struct argus_cohort {
     enum argus_column column;
     int widened; /* 1: ranks of other stages that run the same kernels are among them */
     int *owned;  /* NULL or what `ranks` points to */
+    float
+        *load; /* NULL or [model's ranks]: compute that its experts ask of a rank, over the usual */
 };
 #define ARGUS_COHORT_LARGE 8 /* from here one rank does not move the median */
 
 int argus_cohort_init(struct argus_cohort *c, const struct argus_model *m, const int *ranks,
                       size_t n, enum argus_column column);
 void argus_cohort_clear(struct argus_cohort *c);
-/* What the others of the cohort show at step k; NAN. */
+/* Replicas of one expert shard: the same place in different expert parallel groups of a stage. */
+int argus_same_shard(const struct argus_model *m, int a, int b);
+int argus_cohort_replicas(const struct argus_cohort *c, const struct argus_model *m, int rank);
+/* Fill `load` where the ranks are in expert parallel groups.  -1: no memory. */
+int argus_cohort_shards(struct argus_cohort *c, const struct argus_model *m);
+static inline double argus_cohort_load(const struct argus_cohort *c, int rank)
+{
+    return c->load ? (double)c->load[rank] : 1;
+}
+/* What the others of the cohort show at step k, at this rank's load; NAN. */
 double argus_cohort_reference(const struct argus_cohort *c, const struct argus_model *m,
                               int rank_index, int k);
 /* The smallest value of the cohort at step k; NAN. */

@@ -353,6 +353,66 @@ static void imbalances(void **state)
     check(&s, ARGUS_VERDICT_MOE_IMBALANCE, -1);
 }
 
+static void slow_experts(struct job_spec *s, int shard, double factor)
+{
+    for (int r = 0; r < s->world; r++) {
+        struct job_fault *f;
+
+        if (r / s->tp % s->ep != shard)
+            continue;
+        f = job_spec_fault(s, JOB_SLOW_KERNEL);
+        f->rank = r;
+        f->factor = factor;
+        f->pattern = "expert";
+    }
+}
+
+/* The same experts have more to do on every replica, in kernels of the same grid: nobody's GPU is slow,
+ * unless one is. */
+static void expert_shards(void **state)
+{
+    static const struct {
+        int world, ep, tp, names;
+    } rows[] = {{12, 4, 1, 0}, {8, 4, 1, 1}, {8, 2, 1, 0}, {4, 2, 1, 0}, {12, 3, 2, 1}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        for (double factor = 1.2; factor < 2; factor += 0.5) {
+            struct job_spec s;
+            struct job_fault *f;
+            struct argus_verdict *v;
+
+            job_spec_init(&s, rows[i].world);
+            s.ep = rows[i].ep;
+            s.tp = rows[i].tp;
+            s.names = rows[i].names;
+            slow_experts(&s, 1, factor);
+            v = verdict_of(&s);
+            /* 20 % on the experts of one half is 4 % on the rank: too little to speak of */
+            if (factor > 1.3 || v->kind != ARGUS_VERDICT_OK)
+                expect(v, ARGUS_VERDICT_MOE_IMBALANCE, -1);
+            for (size_t j = 0; j < v->n_findings; j++)
+                assert_int_not_equal(v->findings[j].kind, ARGUS_VERDICT_COMPUTE_STRAGGLER);
+            argus_verdict_destroy(v);
+
+            if (rows[i].world < 8)
+                continue;
+            /* the second replica of that shard, and one of another */
+            for (int slow = (1 + s.ep) * s.tp; slow <= (2 + s.ep) * s.tp; slow += s.tp) {
+                f = job_spec_fault(&s, JOB_SLOW_RANK);
+                f->rank = slow % s.world;
+                f->factor = factor < 1.3 ? 1.15 : 1.6;
+                v = verdict_of(&s);
+                if (v->kind != ARGUS_VERDICT_COMPUTE_STRAGGLER || v->culprits[0].rank != f->rank)
+                    fail_msg("world %d ep %d factor %.1f: %s, expected rank %d", s.world, s.ep,
+                             factor, argus_verdict_kind_name(v->kind), f->rank);
+                assert_int_equal(v->n_culprits, 1);
+                argus_verdict_destroy(v);
+                s.n_faults--;
+            }
+        }
+}
+
 static void nobody(void **state)
 {
     struct job_spec s;
@@ -628,6 +688,7 @@ int main(void)
         cmocka_unit_test(nobody),
         cmocka_unit_test(two_faults),
         cmocka_unit_test(a_node),
+        cmocka_unit_test(expert_shards),
     };
 
     return cmocka_run_group_tests_name("detect", tests, setup, teardown);

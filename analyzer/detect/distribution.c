@@ -132,6 +132,21 @@ static int add_finding(const struct argus_model *m, struct argus_evidence_list *
     return argus_evidence_line(e, m, rank, "w1_us", w1 / 1e3, NAN, "us", name);
 }
 
+/* Experts that take as long on the other replicas of the shard: that is what there is to do. */
+static int asked_for(const struct argus_model *m, const int *ranks, const double *means, size_t n,
+                     size_t i)
+{
+    double *x = malloc((n + 1) * sizeof(*x)), median;
+    size_t replicas = 0;
+
+    for (size_t j = 0; x && j < n; j++)
+        if (j != i && argus_same_shard(m, ranks[i], ranks[j]))
+            x[replicas++] = means[j];
+    median = x && replicas ? argus_median_inplace(x, replicas) : NAN;
+    free(x);
+    return means[i] <= (1 + EFFECT_FLOOR) * median;
+}
+
 static int judge_class(const struct argus_model *m, const struct argus_peer_set *set,
                        const struct heavy *h, struct argus_evidence_list *out)
 {
@@ -161,7 +176,9 @@ static int judge_class(const struct argus_model *m, const struct argus_peer_set 
         struct argus_evidence *e;
 
         if (!(sign[i] > 0) || w1[i] <= median + MADS * 1.4826 * mad ||
-            w1[i] < EFFECT_FLOOR * mean || sign[i] < 0.5 * w1[i])
+            w1[i] < EFFECT_FLOOR * mean || sign[i] < 0.5 * w1[i] ||
+            (m->kernel_classes[h->kernel_class].family == ARGUS_FAMILY_EXPERT &&
+             asked_for(m, ranks, means, n, i)))
             continue;
         if ((e = known(out, ranks[i]))) {
             if (!strcmp(e->detector, "compute") && e->n_lines < 6)

@@ -2,7 +2,9 @@
 /*
  * Workload imbalance: a rank takes longer because it has more to do.  Its
  * kernels are not slower; there are more of them, or they have other grids.
- * Often the rank with most to do is another one each step.
+ * Often the rank with most to do is another one each step.  Experts that have
+ * more to do on all replicas of their shard are such work, too, also where the
+ * kernel has the same grid whatever its tokens.
  */
 #include <config.h>
 #include <stdlib.h>
@@ -140,7 +142,8 @@ static int leaders(struct scan *s, const struct argus_cohort *c, double *ratio)
         if (!m->use[k])
             continue;
         for (size_t i = 0; i < c->n; i++) {
-            double v = (double)argus_rank_col(&m->ranks[c->ranks[i]], c->column, k);
+            double v = (double)argus_rank_col(&m->ranks[c->ranks[i]], c->column, k) /
+                       argus_cohort_load(c, c->ranks[i]);
 
             if (v > most) {
                 most = v;
@@ -149,7 +152,7 @@ static int leaders(struct scan *s, const struct argus_cohort *c, double *ratio)
         }
         if (who < 0)
             continue;
-        ref = argus_cohort_reference(c, m, who, k);
+        ref = argus_cohort_reference(c, m, who, k) / argus_cohort_load(c, who);
         if (!(ref > 0))
             continue;
         s->q[n] = most / ref;
@@ -240,6 +243,66 @@ static int report(struct scan *s, const struct argus_cohort *c, int rank, double
     return 0;
 }
 
+/* The shard that has most to do on each of its replicas, by their load; -1: none. */
+static int heaviest_shard(const struct argus_model *m, const struct argus_cohort *c, double *load)
+{
+    int heaviest = -1;
+
+    *load = MIN_RATIO;
+    for (size_t i = 0; i < c->n && c->load; i++) {
+        double least = argus_cohort_load(c, c->ranks[i]);
+
+        for (size_t j = 0; j < c->n; j++)
+            if (argus_same_shard(m, c->ranks[i], c->ranks[j]))
+                least = fmin(least, argus_cohort_load(c, c->ranks[j]));
+        if (least > *load) {
+            *load = least;
+            heaviest = m->ranks[c->ranks[i]].shard;
+        }
+    }
+    return heaviest;
+}
+
+static int report_shard(struct scan *s, const struct argus_cohort *c)
+{
+    const struct argus_model *m = s->m;
+    struct argus_evidence *e;
+    size_t replicas = 0;
+    double load;
+    int shard = heaviest_shard(m, c, &load);
+
+    if (shard < 0)
+        return 0;
+    if (!(e = argus_evidence_add(s->out, "workload", ARGUS_VERDICT_MOE_IMBALANCE)))
+        return -1;
+    for (size_t i = 0; i < c->n; i++) {
+        double more = argus_cohort_load(c, c->ranks[i]);
+        float *x;
+
+        replicas += m->ranks[c->ranks[i]].shard == shard;
+        if (!(more > 1))
+            continue;
+        if (!(x = argus_evidence_excess(e, m, c->ranks[i])))
+            return -1;
+        for (int k = 0; k < m->n_steps; k++) {
+            double own = (double)argus_rank_col(&m->ranks[c->ranks[i]], c->column, k);
+
+            if (m->use[k] && own > 0)
+                x[k] = (float)(own - own / more);
+        }
+    }
+    e->effect = load - 1;
+    e->pattern = "persistent";
+    e->persistence = 1;
+    argus_evidence_text(e,
+                        "experts of shard %d have so much to do that its ranks compute %.0f %% "
+                        "longer, on all of %zu replicas: uneven expert load, not a slow GPU",
+                        shard, 100 * (load - 1), replicas);
+    return argus_evidence_line(e, m, -1, "shard_load", load, 1.0, "ratio",
+                               "compute that the experts ask of the ranks of the shard, over the "
+                               "usual, the least of its replicas");
+}
+
 static int scan_cohort(struct scan *s, const struct argus_cohort *c)
 {
     size_t *led = calloc(s->m->n_ranks + 1, sizeof(*led)), most = 0, n_leaders = 0;
@@ -325,7 +388,8 @@ int argus_detect_workload(const struct argus_model *m, struct argus_evidence_lis
             continue;
         if ((rc = argus_cohort_init(&c, m, ranks, n, ARGUS_COL_COMPUTE)))
             break;
-        rc = scan_cohort(&s, &c);
+        if (!(rc = argus_cohort_shards(&c, m)) && !(rc = report_shard(&s, &c)))
+            rc = scan_cohort(&s, &c);
         argus_cohort_clear(&c);
     }
 out:

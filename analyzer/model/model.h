@@ -15,8 +15,9 @@
  *                   sum - count * work.  Groups with one rank present have no
  *                   work of their own: NAN, never a guess.
  *   local           step time minus exposed waiting: what the rank itself needed.
- *   peers           ranks of the same pipeline stage (and expert shard) that
- *                   run the same compute classes equally often.
+ *   peers           ranks of the same pipeline stage that run the same compute
+ *                   classes equally often.  Experts' kernels are compared among
+ *                   replicas of one shard only (analyzer/detect/shards.c).
  */
 #ifndef ARGUS_MODEL_H
 #define ARGUS_MODEL_H
@@ -140,7 +141,8 @@ struct argus_model_rank {
     int node; /* index into nodes */
     int local_rank;
     int tp, pp, dp, ep; /* coordinates, 0 where the dimension does not exist */
-    int shard;          /* expert shard, 0 */
+    int shard;          /* place in its expert parallel group, -1: in none */
+    int expert_group;   /* index into groups, -1 */
     int peers;          /* index into peer_sets, -1: no peers */
     char *path;
     struct argus_timeline_info info;
@@ -168,7 +170,7 @@ struct argus_model_rank {
 };
 
 struct argus_peer_set {
-    int stage, shard;
+    int stage;
     int *ranks; /* indices */
     size_t n;
 };

@@ -147,7 +147,7 @@ static int add_to_set(struct argus_model *m, size_t set, int rank)
     return 0;
 }
 
-/* Sets are told apart by stage, shard and what runs; each rank is compared with the first member. */
+/* Sets are told apart by stage and what runs; each rank is compared with the first member. */
 int argus_model_build_peers(struct argus_model_build *b, argus_error_t *err)
 {
     struct argus_model *m = b->m;
@@ -162,14 +162,13 @@ int argus_model_build_peers(struct argus_model_build *b, argus_error_t *err)
         for (set = 0; set < m->n_peer_sets; set++) {
             const struct argus_peer_set *s = &m->peer_sets[set];
 
-            if (s->stage == r->pp && s->shard == r->shard &&
+            if (s->stage == r->pp &&
                 (!r->n_classes || (argus_model_alike(m, r, &m->ranks[s->ranks[0]]) >= 0.8 &&
                                    argus_model_alike(m, &m->ranks[s->ranks[0]], r) >= 0.8)))
                 break;
         }
         if (set == m->n_peer_sets) {
             m->peer_sets[set].stage = r->pp;
-            m->peer_sets[set].shard = r->shard;
             m->n_peer_sets++;
         }
         if (add_to_set(m, set, (int)i))

@@ -323,6 +323,25 @@ static void coordinates(struct argus_model *m)
     t->dp = m->world / (tp * t->pp) > 0 ? m->world / (tp * t->pp) : 1;
 }
 
+/* Where a rank is in more than one group of experts the largest has the shards. */
+static void shards(struct argus_model *m)
+{
+    for (size_t i = 0; i < m->n_ranks; i++)
+        m->ranks[i].shard = m->ranks[i].expert_group = -1;
+    for (size_t g = 0; g < m->n_groups; g++) {
+        const struct argus_group *gr = &m->groups[g];
+
+        for (uint32_t i = 0; i < gr->size && gr->kind == ARGUS_GROUP_EP && !gr->pseudo; i++) {
+            struct argus_model_rank *r = gr->members[i] >= 0 ? &m->ranks[gr->members[i]] : NULL;
+
+            if (!r || (r->expert_group >= 0 && m->groups[r->expert_group].size >= gr->size))
+                continue;
+            r->shard = (int)i;
+            r->expert_group = (int)g;
+        }
+    }
+}
+
 static void name_groups(struct argus_model *m)
 {
     int counts[ARGUS_GROUP_KINDS] = {0};
@@ -363,6 +382,7 @@ int argus_model_build_topology(struct argus_model_build *b, argus_error_t *err)
                                t->dp, m->world);
         regular_coordinates(m);
         kinds_from_coordinates(m);
+        shards(m);
         name_groups(m);
         return 0;
     }
@@ -370,6 +390,7 @@ int argus_model_build_topology(struct argus_model_build *b, argus_error_t *err)
     if (pipelines(m))
         return argus_error(err, "%s: no memory", m->dir);
     coordinates(m);
+    shards(m);
     if (named)
         t->source = "names";
     name_groups(m);
