@@ -33,7 +33,10 @@ test_expect_success 'a slow way to the network: one of a ring; with the proxies 
     is $V "v[\"verdict\"], len(v[\"link\"][\"candidates\"]), ranks" "('\''slow-link'\'', 4, [])" &&
     RPN=4 && OPTIONS="-o links=on" && chain 16 --tp 4 --slow-link rank5:8 && RPN= && OPTIONS= &&
     is $V "v[\"verdict\"], v[\"link\"][\"candidates\"], v[\"link\"][\"rank\"], ranks" "('\''slow-link'\'', [], 5, [5])" &&
-    is $V "evidence(\"send_wait_us\")[0] > 0" True
+    is $V "evidence(\"send_wait_us\")[0] > 0" True &&
+    grep "Ways between nodes" job/report.html &&
+    grep -o "<td>rank [0-9]* on node[0-9]</td><td>rank [0-9]* on node[0-9]</td>" job/report.html | head -n 2 >ways &&
+    test $(wc -l <ways) -eq 2 && test $(grep -c "rank 5 on node1" ways) -eq 2
 '
 
 test_expect_success 'pipeline bubble: the stage, never a rank' '

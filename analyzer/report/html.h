@@ -83,6 +83,7 @@ void html_heat(struct html *h, const struct argus_view *view, double low, double
 void html_steps(struct html *h);       /* step time */
 void html_heat_maps(struct html *h);   /* compute, wait, idle */
 void html_collectives(struct html *h); /* work against siblings, node pairs */
+int html_edges(struct html *h);        /* node pairs by the network's proxies; 0: no such rows */
 void html_kernels(struct html *h);     /* densities of the culprit's kernel classes */
 void html_stages(struct html *h);      /* pipeline */
 void html_stacks(struct html *h);      /* flame graph of starving samples */

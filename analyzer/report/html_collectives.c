@@ -274,6 +274,8 @@ void html_collectives(struct html *h)
     double *ratio;
 
     work(h);
+    if (h->m->n_nodes > 1 && html_edges(h))
+        return;
     if (h->m->n_nodes < 2 || h->m->n_comm_classes == 0)
         return;
     ratio = argus_view_work_ratios(h->m);

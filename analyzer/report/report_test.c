@@ -357,6 +357,80 @@ static void html_reads_timelines(void **state)
     test_model_destroy(m);
 }
 
+/* A ring over the ranks of group 0 whose proxies waited 2 ms a send, at the slow one's ends 9. */
+static void write_waits(const char *path, const struct argus_model *m, int rank, int slow)
+{
+    const struct argus_group *g = &m->groups[0];
+    struct argus_timeline_info info = {.rank = rank, .world = 32, .node = "n01", .source = "argus"};
+    argus_timeline_writer_t *w = argus_timeline_create(path, &info, 1, NULL);
+    struct argus_comm_row comm = {.hash = g->hash,
+                                  .name = ARGUS_NONE,
+                                  .size = g->size,
+                                  .rank = (uint32_t)rank,
+                                  .nodes = 2,
+                                  .members = ARGUS_NONE};
+    struct argus_class_row class = {
+        .kind = ARGUS_CLASS_PEER_WAIT, .func = 9, .comm = 0, .peer = (rank + 1) % (int)g->size};
+    int hot = rank == slow || class.peer == slow;
+
+    assert_non_null(w);
+    class.name = intern(w, "proxy wait");
+    assert_int_equal(argus_timeline_append(w, ARGUS_DS_COMMS, &comm, 1, NULL), 0);
+    assert_int_equal(argus_timeline_append(w, ARGUS_DS_CLASSES, &class, 1, NULL), 0);
+    for (int k = 0; k < 64; k++) {
+        struct argus_step_comm_row row = {.step = k, .class_id = 0, .count = 4};
+
+        row.sum = 4 * (hot ? 9000000 : 2000000) + k; /* ns */
+        assert_int_equal(argus_timeline_append(w, ARGUS_DS_STEP_COMM, &row, 1, NULL), 0);
+    }
+    assert_int_equal(argus_timeline_seal(w, "exit", NULL), 0);
+}
+
+/* Where proxies were listened to the matrix is theirs; where not, it is what the collectives say. */
+static void ways_between_nodes(void **state)
+{
+    struct argus_model *m = test_model_create(TEST_LINK, 64, 64, 2);
+    struct argus_verdict *v = test_verdict_create(TEST_LINK, m);
+    char dir[] = "/tmp/argus-report-XXXXXX", path[64], page[64], *text, *a, *b;
+    argus_error_t err = {""};
+
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    snprintf(page, sizeof(page), "%s/report.html", dir);
+    if (argus_report_html(page, v, m, &err) < 0)
+        fail_msg("%s", err.text);
+    text = slurp(page);
+    assert_null(strstr(text, "Ways between nodes"));
+    free(text);
+    for (int r = 0; r < 32; r++) {
+        snprintf(path, sizeof(path), "%s/rank-%05d.h5", dir, r);
+        write_waits(path, m, r, 16);
+        free(m->ranks[r].path);
+        m->ranks[r].path = strdup(path);
+        m->ranks[r].has_peer_waits = 1;
+    }
+    if (argus_report_html(page, v, m, &err) < 0)
+        fail_msg("%s", err.text);
+    text = slurp(page);
+    assert_non_null(strstr(text, "Ways between nodes"));
+    assert_null(strstr(text, "Pairs of nodes"));
+    a = strstr(text, "<td>rank 15 on n02</td><td>rank 16 on n03</td><td>dp_0</td>");
+    b = strstr(text, "<td>rank 7 on n01</td><td>rank 8 on n02</td><td>dp_0</td>");
+    assert_non_null(a);
+    assert_non_null(b);
+    assert_true(a < b); /* the slowest first */
+    assert_non_null(strstr(a, "<td class=\"n\">9.00 ms</td><td class=\"n\">4.50</td>"));
+    /* within a node nothing goes over the network: 16 to 17 is no row */
+    assert_null(strstr(text, "<td>rank 16 on n03</td><td>rank 17"));
+    free(text);
+    unlink(page);
+    for (int r = 0; r < 32; r++)
+        unlink(m->ranks[r].path);
+    rmdir(dir);
+    argus_verdict_destroy(v);
+    test_model_destroy(m);
+}
+
 static void steps_of_the_job_are_listed(void **state)
 {
     struct argus_verdict *v = argus_verdict_create();
@@ -381,6 +455,7 @@ int main(void)
         cmocka_unit_test(views_keep_the_culprit),   cmocka_unit_test(slow_group_leads),
         cmocka_unit_test(holes_are_no_data),        cmocka_unit_test(figures),
         cmocka_unit_test(html_reads_timelines),     cmocka_unit_test(steps_of_the_job_are_listed),
+        cmocka_unit_test(ways_between_nodes),
     };
 
     return cmocka_run_group_tests_name("report", tests, NULL, NULL);
