@@ -3,9 +3,8 @@
 
 test_description='argus analyze --mpi, its processes started by srun: the verdict of one
 
-Open MPI must have been built for a plugin that srun --mpi= has.  One node: the
-PMIx plugin of Slurm 22.05 does not find its fellow where several slurmd share
-a host.'
+Open MPI must have been built for a plugin that srun --mpi= has.  One node: over
+two of this cluster, whose slurmd share a host, srun --mpi=pmix did not start.'
 
 . /usr/share/sharness/sharness.sh
 
