@@ -15,9 +15,15 @@ rc=0
 start_cluster >/dev/null
 
 now_us() { echo $(($(date +%s%N) / 1000)); }
+# What the job before left to do (its end, its epilog, the worker) is not this one's time.
+settle() {
+    while squeue -h -t CG,R -o %A | grep -q . || [ -n "$(workers)" ]; do sleep 0.1; done
+    sleep 0.2
+}
 timed() { # file command...
     out=$1
     shift
+    settle
     from=$(now_us)
     "$@" >/dev/null 2>&1
     echo $(($(now_us) - from)) >>"$out"
@@ -31,6 +37,7 @@ srun_argus="as_user srun --argus -N1 -n1 -w n1 --gres=gpu:1 true"
 started() { # file option...: until the task itself runs
     out=$1
     shift
+    settle
     from=$(now_us)
     at=$(as_user srun -Q "$@" -N1 -n1 -w n1 --gres=gpu:1 date +%s%N)
     echo $((at / 1000 - from)) >>"$out"
