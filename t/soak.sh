@@ -11,8 +11,8 @@ build=${ARGUS_BUILDDIR:?}
 work=$(mktemp -d "${TMPDIR:-/tmp}/argus-soak.XXXXXX") || exit 1
 trap 'rm -rf "$work"' EXIT
 
-# Sixteen virtual seconds a second, 18 steps of 352 kernels each.
-steps=$((seconds * 16 * 178 / 10))
+# Sixteen virtual seconds a second, up to 22 steps of 352 kernels in each of them.
+steps=$((seconds * 16 * 22))
 ARGUS_LIBDIR="$build/.libs" ARGUS_LIBEXECDIR="$build"
 export ARGUS_LIBDIR ARGUS_LIBEXECDIR
 cat >"$work/rank.sh" <<EOT

@@ -167,8 +167,13 @@ static void run_cell(struct cell *c, const struct options *o, const char *dir)
 
     healthy.fault.kind = FB_HEALTHY;
     c->done = -1;
-    if (fb_run(&c->spec, &r) < 0 || fb_run(&healthy, &h) < 0)
+    if (fb_run(&c->spec, &r) < 0 || fb_run(&healthy, &h) < 0) {
+        fprintf(stderr, "faultbench: %s n=%d %s x%g rank=%d stage=%d onset=%d seed=%llu: not run\n",
+                fb_style_name(c->spec.style), c->spec.world, fb_fault_name(c->spec.fault.kind),
+                c->spec.fault.magnitude, c->spec.fault.rank, c->spec.fault.stage,
+                c->spec.fault.onset, (unsigned long long)c->spec.seed);
         return;
+    }
     fb_truth_of(&r, &h, &c->truth);
     if (fb_judge(&r, &c->truth, dir, &c->answer, error, sizeof(error)) == 0)
         c->done = 1;
