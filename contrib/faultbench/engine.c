@@ -166,9 +166,8 @@ static void kernel(struct engine *e, int rank, const struct fb_op *op)
 static int run_op(struct engine *e, int rank, const struct fb_op *op)
 {
     struct rank *k = &e->ranks[rank];
-    int all = op->type == FB_OP_SYNC || (op->type == FB_OP_HOST && op->sync);
 
-    if (all) {
+    if (op->type == FB_OP_SYNC) {
         for (int i = 0; i < FB_STREAMS; i++) {
             if (k->pending[i])
                 return 0;
@@ -192,6 +191,9 @@ static int run_op(struct engine *e, int rank, const struct fb_op *op)
         k->avail[op->stream] = later(k->avail[op->stream], k->avail[op->other]);
         break;
     case FB_OP_HOST:
+        /* Settled whenever the program gets here: compute has no transfers of its own. */
+        if (op->sync)
+            k->host = later(k->host, k->avail[FB_COMPUTE]);
         k->host += op->ns;
         break;
     case FB_OP_NOTE:

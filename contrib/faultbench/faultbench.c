@@ -14,152 +14,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "contrib/faultbench/bench.h"
+#include "contrib/faultbench/grid.h"
 
-struct options {
-    int full, seeds, healthy, jobs, rules, events, verbose, keep;
-    int style, fault, world;
-    uint64_t first_seed;
-    const char *json, *picture, *baseline, *dir;
-};
-
-struct cell { /* one job: shared between the workers and the one that counts */
-    struct fb_spec spec;
-    struct fb_truth truth;
-    struct fb_answer answer;
-    int blame_right[FB_RULE_COUNT];
-    int done; /* 1: judged, -1: failed */
-};
-
-struct grid {
-    struct cell *v;
-    size_t n, room;
-};
-
-/* Magnitudes: factors, or shares of a step for stalls. */
-static const double factors[] = {1.05, 1.10, 1.30, 2.0}, links[] = {1.1, 1.5, 3.0, 10.0},
-                    stalls[] = {0.05, 0.10, 0.30}, work[] = {1.3, 2.0};
-
-static void magnitudes(enum fb_fault_kind kind, const double **v, size_t *n)
-{
-    if (kind == FB_SLOW_NODE_LINK || kind == FB_SLOW_GPU_LINK) {
-        *v = links;
-        *n = sizeof(links) / sizeof(links[0]);
-    } else if (kind >= FB_HOST_STALL && kind <= FB_ALLOC_STALL) {
-        *v = stalls;
-        *n = sizeof(stalls) / sizeof(stalls[0]);
-    } else if (kind == FB_WORKLOAD || kind == FB_MOE_HOT) {
-        *v = work;
-        *n = sizeof(work) / sizeof(work[0]);
-    } else {
-        *v = factors;
-        *n = sizeof(factors) / sizeof(factors[0]);
-    }
-}
-
-static void add(struct grid *g, const struct fb_spec *spec)
-{
-    if (g->n == g->room) {
-        size_t room = g->room ? g->room * 2 : 1024;
-        void *v = realloc(g->v, room * sizeof(*g->v));
-
-        if (!v)
-            abort();
-        g->v = v;
-        g->room = room;
-    }
-    memset(&g->v[g->n], 0, sizeof(*g->v));
-    g->v[g->n++].spec = *spec;
-}
-
-/* Does the fault make sense in this job? */
-static int fits(const struct fb_spec *s)
-{
-    int nodes = (s->world + s->ranks_per_node - 1) / s->ranks_per_node;
-
-    switch (s->fault.kind) {
-    case FB_SLOW_STAGE:
-        return s->pp > 1;
-    case FB_MOE_HOT:
-        return s->style == FB_MOE && s->world >= 4;
-    case FB_SLOW_NODE_LINK:
-        return nodes > 2; /* with two nodes both share the one link */
-    case FB_HOST_ROTATING:
-    case FB_WORKLOAD:
-        return s->world >= 4;
-    case FB_SPLIT:
-        return s->dp >= 2 && s->dp % 2 == 0;
-    default:
-        return 1;
-    }
-}
-
-static void place(struct fb_spec *s, uint64_t seed)
-{
-    uint64_t rng = seed * 31u + (uint64_t)s->fault.kind;
-    int nodes = (s->world + s->ranks_per_node - 1) / s->ranks_per_node;
-    static const int onsets[] = {0, 30, 45};
-
-    s->seed = seed;
-    s->fault.rank = (int)(fb_random(&rng) % (uint64_t)s->world);
-    s->fault.node = (int)(fb_random(&rng) % (uint64_t)nodes);
-    s->fault.stage = (int)(fb_random(&rng) % (uint64_t)s->pp);
-    s->fault.onset = onsets[fb_random(&rng) % 3];
-    if (s->fault.kind == FB_UNIFORM) {
-        /* Small shifts count when they last 50 steps. */
-        s->fault.onset = 40;
-        s->steps = 120;
-    }
-    if (s->fault.kind == FB_SPLIT || s->fault.kind == FB_SLOW_STAGE)
-        s->fault.onset = 0;
-    s->clock_offset_ms = fb_random(&rng) % 2 ? 5.0 : 0.0;
-}
-
-static void fill_grid(struct grid *g, const struct options *o)
-{
-    static const int quick[] = {4, 8, 16}, full[] = {2, 4, 8, 16, 32, 64};
-    const int *worlds = o->full ? full : quick;
-    size_t n_worlds = o->full ? 6 : 3;
-
-    for (int style = 0; style < FB_STYLE_COUNT; style++) {
-        if (o->style >= 0 && style != o->style)
-            continue;
-        for (size_t w = 0; w < n_worlds; w++) {
-            int world = o->world > 0 ? o->world : worlds[w];
-
-            if (o->world > 0 && w > 0)
-                break;
-            for (int kind = 0; kind < FB_FAULT_COUNT; kind++) {
-                const double *m;
-                size_t n;
-                int seeds = kind == FB_HEALTHY ? o->healthy : o->seeds;
-
-                if (o->fault >= 0 && kind != o->fault)
-                    continue;
-                magnitudes((enum fb_fault_kind)kind, &m, &n);
-                for (size_t i = 0; i < (kind == FB_HEALTHY ? 1 : n); i++) {
-                    for (int seed = 0; seed < seeds; seed++) {
-                        struct fb_spec s;
-
-                        fb_defaults(&s, (enum fb_style)style, world);
-                        s.fault.kind = (enum fb_fault_kind)kind;
-                        s.fault.magnitude = m[i];
-                        if (style == FB_3D && seed % 3 == 2 && s.pp > 1)
-                            s.chunks = 2;
-                        if (o->events)
-                            s.window = 0;
-                        place(&s, o->first_seed + (uint64_t)seed * 1000003u +
-                                      (uint64_t)world * 101u + (uint64_t)style);
-                        if (fits(&s))
-                            add(g, &s);
-                    }
-                }
-            }
-        }
-    }
-}
-
-static void run_cell(struct cell *c, const struct options *o, const char *dir)
+static void run_cell(struct fb_cell *c, const struct fb_options *o, const char *dir)
 {
     struct fb_spec healthy = c->spec;
     struct fb_result r, h;
@@ -190,7 +47,7 @@ static void run_cell(struct cell *c, const struct options *o, const char *dir)
     fb_result_free(&h);
 }
 
-static void describe(const struct cell *c)
+static void describe(const struct fb_cell *c)
 {
     const struct fb_spec *s = &c->spec;
 
@@ -203,7 +60,7 @@ static void describe(const struct cell *c)
                                                                         : " (wrong culprit)");
 }
 
-static int wrong(const struct cell *c)
+static int wrong(const struct fb_cell *c)
 {
     int right = c->answer.kind == c->truth.kind ||
                 (c->truth.also >= 0 && (int)c->answer.kind == c->truth.also);
@@ -213,7 +70,7 @@ static int wrong(const struct cell *c)
     return !right || !c->answer.culprit_right;
 }
 
-static void work_off(struct cell *cells, size_t n, const struct options *o, int worker)
+static void work_off(struct fb_cell *cells, size_t n, const struct fb_options *o, int worker)
 {
     char dir[4096];
 
@@ -222,7 +79,7 @@ static void work_off(struct cell *cells, size_t n, const struct options *o, int 
         run_cell(&cells[i], o, dir);
 }
 
-static size_t finished(const struct cell *cells, size_t n)
+static size_t finished(const struct fb_cell *cells, size_t n)
 {
     size_t k = 0;
 
@@ -231,7 +88,7 @@ static size_t finished(const struct cell *cells, size_t n)
     return k;
 }
 
-static int run_grid(struct cell *cells, size_t n, const struct options *o)
+static int run_grid(struct fb_cell *cells, size_t n, const struct fb_options *o)
 {
     int failed = 0, left = o->jobs;
 
@@ -324,7 +181,7 @@ static const char *fault_at(int i)
     return fb_fault_name((enum fb_fault_kind)i);
 }
 
-static int parse(int argc, char **argv, struct options *o)
+static int parse(int argc, char **argv, struct fb_options *o)
 {
     int c;
 
@@ -389,7 +246,7 @@ static int parse(int argc, char **argv, struct options *o)
     return optind == argc ? 0 : -1;
 }
 
-static int report(struct cell *cells, size_t n, const struct options *o)
+static int report(struct fb_cell *cells, size_t n, const struct fb_options *o)
 {
     struct fb_score *score = calloc(1, sizeof(*score));
     int rc = 0;
@@ -431,15 +288,15 @@ static int report(struct cell *cells, size_t n, const struct options *o)
 
 int main(int argc, char **argv)
 {
-    struct options o = {.seeds = 2,
-                        .healthy = 10,
-                        .jobs = 2,
-                        .rules = 1,
-                        .style = -1,
-                        .fault = -1,
-                        .first_seed = 1};
-    struct grid g = {0};
-    struct cell *shared;
+    struct fb_options o = {.seeds = 2,
+                           .healthy = 10,
+                           .jobs = 2,
+                           .rules = 1,
+                           .style = -1,
+                           .fault = -1,
+                           .first_seed = 1};
+    struct fb_grid g = {0};
+    struct fb_cell *shared;
     int rc;
 
     o.dir = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
@@ -447,7 +304,7 @@ int main(int argc, char **argv)
         usage(stderr);
         return 2;
     }
-    fill_grid(&g, &o);
+    fb_grid_fill(&g, &o);
     if (g.n == 0) {
         fprintf(stderr, "faultbench: no job fits these options\n");
         return 2;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What program.c (who does what) and engine.c (when) share. */
+/* What layout.c (who), program.c (what) and engine.c (when) share. */
 #ifndef FAULTBENCH_INTERNAL_H
 #define FAULTBENCH_INTERNAL_H
 
@@ -20,7 +20,7 @@ enum fb_op_type {
     FB_OP_KERNEL,   /* ns on `stream` */
     FB_OP_TRANSFER, /* a collective, or one side of a send/recv, on `channel` */
     FB_OP_WAIT,     /* `stream` waits for what `other` has been given so far */
-    FB_OP_HOST,     /* the host does something else for ns; sync: after the GPU is idle */
+    FB_OP_HOST,     /* the host does something else for ns; sync: once compute is done so far */
     FB_OP_NOTE,     /* a host-side record (OVERHEAD, ALLOC) that ends now and lasted ns */
     FB_OP_SYNC      /* the host waits for all streams */
 };

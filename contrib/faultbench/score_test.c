@@ -97,12 +97,37 @@ static void jobs_are_consistent(void **state)
     }
 }
 
+/* Whatever the fault, a pipeline with several chunks a stage comes to its end. */
+static void interleaved_pipelines_end(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < FB_FAULT_COUNT; kind++) {
+        struct fb_spec spec;
+        struct fb_result r;
+
+        fb_defaults(&spec, FB_3D, 16);
+        spec.chunks = 2;
+        spec.steps = 6;
+        spec.seed = 7;
+        spec.fault = (struct fb_fault){.kind = (enum fb_fault_kind)kind,
+                                       .magnitude = 1.3,
+                                       .rank = 11,
+                                       .node = 1,
+                                       .stage = 1,
+                                       .end = -1,
+                                       .period = 2};
+        assert_int_equal(fb_run(&spec, &r), 0);
+        fb_result_free(&r);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(compare_with_recorded),
         cmocka_unit_test(recall_and_precision),
         cmocka_unit_test(jobs_are_consistent),
+        cmocka_unit_test(interleaved_pipelines_end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
