@@ -51,6 +51,32 @@ test_expect_success 'when it comes back its data is completed and nothing is lef
     plugin_keys
 '
 
+# A job whose ranks handle SIGTERM and that goes on until it may end.
+recorders() { cat "$top"/spool/n[12]/$job.0/record.pid; }
+counted() { # rows of `steps`, one file a line
+    for f in "$(dir_of $job)"/step-0/rank-*.h5; do h5ls "$f/steps" | sed "s/.*{\([0-9]*\).*/\1/"; done
+}
+
+test_expect_success 'SIGTERM from the user to a job that handles it ends no recorder' '
+    job=$(as_user sbatch --parsable -w n[1-2] -o out.%j $small --wrap "
+        srun --argus sh -c \"trap : TERM; $simtrain --quiet --ignore-term --pace 1 --steps 200; until test -e goon; do sleep 0.2; done\"") &&
+    wait_for 30 eval "test \$(ls $(dir_of $job)/step-0 | grep -c ^rank-) = 4" &&
+    recorders >before && as_user scancel -s TERM $job && sleep 0.5 &&
+    for pid in $(cat before); do test -e /proc/$pid || return 1; done &&
+    test "$(squeue -h -j $job -o %T)" = RUNNING
+'
+
+test_expect_success 'slurmd restarted below a traced job: it goes on, and the verdict comes' '
+    "$cluster_sh" stop-node "$ARGUS_CLUSTER" n1 && "$cluster_sh" kill-node "$ARGUS_CLUSTER" n2 &&
+    "$cluster_sh" start-node "$ARGUS_CLUSTER" n1 && "$cluster_sh" start-node "$ARGUS_CLUSTER" n2 &&
+    wait_for 60 eval "test \"\$(sinfo -hN -n n1,n2 -o %t | sort -u)\" = mix" &&
+    recorders >after && test_cmp before after &&
+    as_user touch goon && verdict_of $job | grep "^argus:1 ok ranks=4 " &&
+    counted >steps && cat steps && test "$(sort -u steps)" = 200 &&
+    test -e "$(dir_of $job)/.done/n1" && test -e "$(dir_of $job)/.done/n2" &&
+    sacct -X -n -P -j $job -o state | grep COMPLETED
+'
+
 test_expect_success 'slurmdbd down: argus sweep posts the verdict afterwards, once' '
     "$cluster_sh" stop-dbd "$ARGUS_CLUSTER" &&
     as_user srun --argus -J nodb -w n[1-2] $small $train >out 2>&1 &&

@@ -10,9 +10,10 @@ usage()
     cat <<'USAGE'
 Usage: cluster.sh start [--dir DIR] [--nodes N] [--cpus N] [--gpus N]
                         [--plugin LINE]... [--epilog COMMAND] [--conf LINE]...
+                        [--file FILE]...
        cluster.sh stop|status|env [DIR]
        cluster.sh plugstack [DIR] [LINE]...
-       cluster.sh kill-node|start-node DIR NODE
+       cluster.sh stop-node|kill-node|start-node DIR NODE
        cluster.sh stop-dbd|start-dbd DIR
 
 start      makes DIR (default: a new one below ${TMPDIR:-/tmp}), starts the cluster,
@@ -25,9 +26,10 @@ start      makes DIR (default: a new one below ${TMPDIR:-/tmp}), starts the clus
              --plugin LINE   a line of plugstack.conf, repeatable
              --epilog CMD    slurm.conf's Epilog
              --conf LINE     a further line of slurm.conf, repeatable
+             --file FILE     to be copied beside slurm.conf, repeatable
 stop       ends what start began and removes DIR (--keep-dir leaves it)
 plugstack  writes plugstack.conf anew; the next srun reads it
-kill-node  ends a node's slurmd with SIGKILL; start-node starts it again
+stop-node  ends a node's slurmd, kill-node with SIGKILL; start-node starts it again
 DIR may be left out where ARGUS_CLUSTER names it.
 USAGE
 }
@@ -332,10 +334,10 @@ ENV
 
 cmd_start()
 {
-    dir= nodes=4 cpus=8 gpus=2 epilog= conf_lines= plugins=
+    dir= nodes=4 cpus=8 gpus=2 epilog= conf_lines= plugins= files=
     while [ $# -gt 0 ]; do
         case $1 in
-        --dir | --nodes | --cpus | --gpus | --plugin | --epilog | --conf)
+        --dir | --nodes | --cpus | --gpus | --plugin | --epilog | --conf | --file)
             [ $# -ge 2 ] || die "$1 needs a value"
             ;;
         *) die "no option $1; --help lists them" ;;
@@ -350,6 +352,10 @@ cmd_start()
 " ;;
         --conf) conf_lines="$conf_lines$2
 " ;;
+        --file)
+            files="$files$2
+"
+            ;;
         esac
         shift 2
     done
@@ -372,6 +378,9 @@ cmd_start()
     ctld_port=$base dbd_port=$((base + 1)) node_port=$((base + 2))
     write_conf
     write_plugstack "$plugins"
+    printf %s "$files" | while read -r file; do
+        cp "$file" "$dir/" || exit 1
+    done || die "cannot copy the files"
     SLURM_CONF=$dir/slurm.conf
     export SLURM_CONF
     start_munge
@@ -468,6 +477,10 @@ plugstack)
     *) use_dir "" ;;
     esac
     write_plugstack "$@"
+    ;;
+stop-node)
+    use_dir "${1:-}"
+    end "slurmd.$2"
     ;;
 kill-node)
     use_dir "${1:-}"

@@ -37,7 +37,7 @@ start_cluster()
     fi
     unset skip_all SLURM_JOB_ID SLURM_CONF
     # Lower case: a comment writes capitals of a path as %xx.
-    top=/tmp/argus-t.$$ && mkdir "$top" && chmod 755 "$top" || exit 1
+    top=${cluster_below:-/tmp}/argus-t.$$ && mkdir "$top" && chmod 755 "$top" || exit 1
     # Also after a failure and a signal; `die` is what sharness does at its exit.
     trap 'cd /; cluster_state; "$cluster_sh" stop "$top/slurm" >/dev/null 2>&1; rm -rf "$top"; die' EXIT
     trap 'exit 130' INT
