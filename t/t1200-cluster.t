@@ -73,10 +73,10 @@ test_expect_success 'an interactive step: what it starts itself is traced, and s
     echo "LaunchParameters=use_interactive_step" >>"$SLURM_CONF" && scontrol reconfigure &&
     echo "srun --argus $train; exit 5" |
         test_expect_code 5 as_user salloc -J inter $small >out 2>&1 &&
-    cat conf.before >"$SLURM_CONF" && scontrol reconfigure &&
     job=$(newest inter) &&
-    sacct -n -P -j $job -o jobid >steps && cat steps && grep "^$job.interactive$" steps &&
     verdict_of $job | grep "^argus:1 ok ranks=4 " &&
+    cat conf.before >"$SLURM_CONF" && scontrol reconfigure &&
+    wait_for 60 eval "sacct -n -P -j $job -o jobid | grep \"^$job.interactive\$\"" &&
     test "$(cd "$(dir_of $job)" && echo step-*)" = step-0
 '
 

@@ -55,6 +55,30 @@ start_cluster()
     . "$top/env"
     user=$ARGUS_CLUSTER_USER work=$ARGUS_CLUSTER_WORK
     as_user chmod 755 "$work" && cd "$work" || exit 1
+    [ "${verbose:-}" = t ] || keep_output
+}
+
+# Without -v the log of a run elsewhere is all there is to see: what a test printed is kept
+# until it has passed, and shown with what its programs wrote to `out` if it fails.
+keep_output()
+{
+    exec 3>>"$top/output" 4>&3
+    test_ok_()
+    {
+        test_success=$((test_success + 1))
+        echo "ok $test_count - $*"
+        : >"$top/output"
+    }
+    test_failure_()
+    {
+        test_failure=$((test_failure + 1))
+        echo "not ok $test_count - $1"
+        {
+            tail -n 80 "$top/output"
+            [ ! -e out ] || tail -n 20 out
+        } 2>&1 | sed 's/^/#	/'
+        : >"$top/output"
+    }
 }
 
 # What a failure looked like, for the log of a run without -v.
