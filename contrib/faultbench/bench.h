@@ -29,7 +29,8 @@ struct fb_answer {
 double fb_mean_step(const struct fb_result *r, int from, int to);
 void fb_truth_of(const struct fb_result *faulty, const struct fb_result *healthy,
                  struct fb_truth *t);
-int fb_judge(const struct fb_result *r, const struct fb_truth *t, const char *dir,
+/* The job's timelines are made in `dir`, and stay there when they are to be kept. */
+int fb_judge(const struct fb_result *r, const struct fb_truth *t, const char *dir, int keep,
              struct fb_answer *a, char *error, size_t error_size);
 
 /* ---- rivals.c: published or customary rules, on the raw events ---------- */

@@ -51,6 +51,8 @@ static void record(struct engine *e, int rank, int64_t start, int64_t end, uint3
 {
     struct fb_rank_events *v = &e->r->events[rank];
 
+    if (e->r->spec.times_only)
+        return;
     if (v->n == v->room) {
         size_t room = v->room ? v->room * 2 : 4096;
         void *p = realloc(v->v, room * sizeof(*v->v));
@@ -131,14 +133,11 @@ static void transfer(struct engine *e, int rank, const struct fb_op *op)
     struct fb_channel *c = &e->layout.channels[op->channel];
     struct rank *k = &e->ranks[rank];
     int64_t start = later(k->avail[op->stream], k->host);
+    int i = fb_index(&e->layout, c, rank);
 
-    for (int i = 0; i < c->n; i++) {
-        if (fb_member(&e->layout, c, i) != rank)
-            continue;
-        c->arrival[i] = start;
-        c->stream[i] = op->stream;
-        c->cls[i] = op->cls;
-    }
+    c->arrival[i] = start;
+    c->stream[i] = op->stream;
+    c->cls[i] = op->cls;
     c->latest = later(c->latest, start);
     if (op->bytes > c->bytes)
         c->bytes = op->bytes;
@@ -156,6 +155,21 @@ static void kernel(struct engine *e, int rank, const struct fb_op *op)
 
     if (op->stream == FB_COMPUTE && (k->pending[FB_GRADS] || k->avail[FB_GRADS] > start))
         ns *= CONTENTION;
+    if (ns < 1000.0)
+        ns = 1000.0;
+    k->avail[op->stream] = start + (int64_t)ns;
+    record(e, rank, start, k->avail[op->stream], op->cls, op->stream * 6 + 7, UINT32_MAX);
+}
+
+/* One in 50 finds the host's memory busy. */
+static void copy(struct engine *e, int rank, const struct fb_op *op)
+{
+    struct rank *k = &e->ranks[rank];
+    int64_t start = later(k->avail[op->stream], k->host);
+    double ns = (double)op->ns * (1.0 + e->r->spec.noise.copy * fb_normal(&k->rng));
+
+    if (fb_uniform(&k->rng) < 0.02)
+        ns *= 1.0 + fb_uniform(&k->rng);
     if (ns < 1000.0)
         ns = 1000.0;
     k->avail[op->stream] = start + (int64_t)ns;
@@ -182,6 +196,10 @@ static int run_op(struct engine *e, int rank, const struct fb_op *op)
     case FB_OP_KERNEL:
         k->host += (int64_t)(LAUNCH_NS * (1.0 + e->r->spec.noise.host * fb_uniform(&k->rng)));
         kernel(e, rank, op);
+        break;
+    case FB_OP_COPY:
+        k->host += (int64_t)LAUNCH_NS;
+        copy(e, rank, op);
         break;
     case FB_OP_TRANSFER:
         k->host += (int64_t)LAUNCH_NS;
@@ -280,7 +298,7 @@ int fb_run(const struct fb_spec *spec, struct fb_result *out)
         if (e.step == 0)
             e.layout.nominal_step = out->step_end[0] - out->step_start[0];
     }
-    for (size_t i = 0; i < world; i++)
+    for (size_t i = 0; i < world && !spec->times_only; i++)
         qsort(out->events[i].v, out->events[i].n, sizeof(struct fb_event), by_start);
     rc = 0;
 out:

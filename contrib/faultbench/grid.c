@@ -11,7 +11,7 @@ static const double factors[] = {1.05, 1.10, 1.30, 2.0}, links[] = {1.1, 1.5, 3.
 
 static void magnitudes(enum fb_fault_kind kind, const double **v, size_t *n)
 {
-    if (kind == FB_SLOW_NODE_LINK || kind == FB_SLOW_GPU_LINK) {
+    if (kind == FB_SLOW_NODE_LINK || kind == FB_SLOW_GPU_LINK || kind == FB_SLOW_PCIE) {
         *v = links;
         *n = sizeof(links) / sizeof(links[0]);
     } else if (kind >= FB_HOST_STALL && kind <= FB_ALLOC_STALL) {
@@ -82,47 +82,72 @@ static void place(struct fb_spec *s, uint64_t seed)
     if (s->fault.kind == FB_SPLIT || s->fault.kind == FB_SLOW_STAGE)
         s->fault.onset = 0;
     s->clock_offset_ms = fb_random(&rng) % 2 ? 5.0 : 0.0;
+    /* Copies that matter: in some jobs whatever is wrong, in most where it is the copies. */
+    s->offload = fb_random(&rng) % 4 >= (s->fault.kind == FB_SLOW_PCIE ? 1 : 3);
+}
+
+/* How much of the grid is run at a size: a job of 1,024 ranks costs as much as a thousand small ones. */
+static size_t first_magnitude(const struct fb_options *o, int world, size_t n)
+{
+    return o->full && world > 64 ? n / 2 : 0;
+}
+
+static size_t last_magnitude(const struct fb_options *o, int world, size_t n)
+{
+    return o->full && world > 256 ? n / 2 + 1 : n;
+}
+
+static int seeds_at(const struct fb_options *o, int world, int kind)
+{
+    int seeds = kind == FB_HEALTHY ? o->healthy : o->seeds;
+    int fewer = kind == FB_HEALTHY ? seeds / 16 : 1;
+
+    if (!o->full || world <= 64 || seeds == 0)
+        return seeds;
+    return fewer > 0 ? fewer : 1;
+}
+
+static void fill_fault(struct fb_grid *g, const struct fb_options *o, int style, int world,
+                       int kind)
+{
+    const double *m;
+    size_t n;
+
+    magnitudes((enum fb_fault_kind)kind, &m, &n);
+    if (kind == FB_HEALTHY)
+        n = 1;
+    for (size_t i = first_magnitude(o, world, n); i < last_magnitude(o, world, n); i++) {
+        for (int seed = 0; seed < seeds_at(o, world, kind); seed++) {
+            struct fb_spec s;
+
+            fb_defaults(&s, (enum fb_style)style, world);
+            if (world > 64)
+                s.steps = 60;
+            s.fault.kind = (enum fb_fault_kind)kind;
+            s.fault.magnitude = m[i];
+            if (style == FB_3D && seed % 3 == 2 && s.pp > 1)
+                s.chunks = 2;
+            if (o->events)
+                s.window = 0;
+            place(&s, o->first_seed + (uint64_t)seed * 1000003u + (uint64_t)world * 101u +
+                          (uint64_t)style);
+            if (fits(&s) && (!o->only || s.seed == o->only))
+                add(g, &s);
+        }
+    }
 }
 
 void fb_grid_fill(struct fb_grid *g, const struct fb_options *o)
 {
-    static const int quick[] = {4, 8, 16}, full[] = {2, 4, 8, 16, 32, 64};
-    const int *worlds = o->full ? full : quick;
-    size_t n_worlds = o->full ? 6 : 3;
+    static const int quick[] = {4, 8, 16}, full[] = {2, 4, 8, 16, 32, 64, 256, 1024};
+    const int *worlds = o->world > 0 ? &o->world : o->full ? full : quick;
+    size_t n = o->world > 0 ? 1 : o->full ? sizeof(full) / sizeof(full[0]) : 3;
 
-    for (int style = 0; style < FB_STYLE_COUNT; style++) {
-        if (o->style >= 0 && style != o->style)
-            continue;
-        for (size_t w = 0; w < n_worlds; w++) {
-            int world = o->world > 0 ? o->world : worlds[w];
-
-            if (o->world > 0 && w > 0)
-                break;
+    for (size_t w = 0; w < n; w++) {
+        for (int style = 0; style < FB_STYLE_COUNT; style++) {
             for (int kind = 0; kind < FB_FAULT_COUNT; kind++) {
-                const double *m;
-                size_t n;
-                int seeds = kind == FB_HEALTHY ? o->healthy : o->seeds;
-
-                if (o->fault >= 0 && kind != o->fault)
-                    continue;
-                magnitudes((enum fb_fault_kind)kind, &m, &n);
-                for (size_t i = 0; i < (kind == FB_HEALTHY ? 1 : n); i++) {
-                    for (int seed = 0; seed < seeds; seed++) {
-                        struct fb_spec s;
-
-                        fb_defaults(&s, (enum fb_style)style, world);
-                        s.fault.kind = (enum fb_fault_kind)kind;
-                        s.fault.magnitude = m[i];
-                        if (style == FB_3D && seed % 3 == 2 && s.pp > 1)
-                            s.chunks = 2;
-                        if (o->events)
-                            s.window = 0;
-                        place(&s, o->first_seed + (uint64_t)seed * 1000003u +
-                                      (uint64_t)world * 101u + (uint64_t)style);
-                        if (fits(&s))
-                            add(g, &s);
-                    }
-                }
+                if ((o->style < 0 || style == o->style) && (o->fault < 0 || kind == o->fault))
+                    fill_fault(g, o, style, worlds[w], kind);
             }
         }
     }

@@ -8,7 +8,7 @@
 struct fb_options {
     int full, seeds, healthy, jobs, rules, events, verbose, keep;
     int style, fault, world;
-    uint64_t first_seed;
+    uint64_t first_seed, only; /* only: 0, or the seed of the jobs that are run */
     const char *json, *picture, *baseline, *dir;
 };
 

@@ -13,11 +13,13 @@ enum fb_stream {
     FB_RECV_B = 4,
     FB_SEND_B = 5,
     FB_MODEL = 6,
-    FB_COPY = 7
+    FB_COPY_IN = 7,
+    FB_COPY_OUT = 8
 };
 
 enum fb_op_type {
     FB_OP_KERNEL,   /* ns on `stream` */
+    FB_OP_COPY,     /* ns on `stream`, whatever the step's data */
     FB_OP_TRANSFER, /* a collective, or one side of a send/recv, on `channel` */
     FB_OP_WAIT,     /* `stream` waits for what `other` has been given so far */
     FB_OP_HOST,     /* the host does something else for ns; sync: once compute is done so far */
@@ -62,8 +64,10 @@ struct fb_layout { /* positions and communicators of a job */
     struct fb_channel *channels;
     size_t n_channels, channels_room;
     int *ch_world, *ch_tp, *ch_dp, *ch_ep; /* [world] channel of the rank's group, -1: none */
+    int *ch_replica;                       /* [world] FSDP: the same shard in the other replicas */
     int *ch_fwd, *ch_bwd; /* [world] channel to the next stage (fwd), from it (bwd) */
     double *rank_factor;  /* [world] */
+    double *copy_factor;  /* [world] */
     uint32_t *class_slot; /* open addressing: class id + 1 */
     int64_t nominal_step;
     uint64_t rng;
@@ -80,7 +84,8 @@ int fb_program_build(struct fb_layout *l, int rank, int step, struct fb_program 
 int fb_fault_active(const struct fb_fault *f, int step);
 /* Class id of an equal class, added when new. */
 uint32_t fb_class_id(struct fb_layout *l, const struct fb_class *c);
-/* Member i of a channel. */
+/* Member i of a channel, and which member a rank is. */
 int fb_member(const struct fb_layout *l, const struct fb_channel *c, int i);
+int fb_index(const struct fb_layout *l, const struct fb_channel *c, int rank);
 
 #endif /* FAULTBENCH_INTERNAL_H */

@@ -8,9 +8,10 @@
 
 static const char *const style_names[FB_STYLE_COUNT] = {"ddp", "fsdp", "3d", "moe"};
 static const char *const fault_names[FB_FAULT_COUNT] = {
-    "healthy",    "slow-gpu",      "slow-memory",   "slow-class", "slow-node-link", "slow-gpu-link",
-    "host-stall", "host-periodic", "host-rotating", "data-stall", "jit-stall",      "alloc-stall",
-    "slow-stage", "workload",      "moe-hot",       "uniform",    "split"};
+    "healthy",       "slow-gpu",  "slow-memory", "slow-class",    "slow-node-link",
+    "slow-gpu-link", "slow-pcie", "host-stall",  "host-periodic", "host-rotating",
+    "data-stall",    "jit-stall", "alloc-stall", "slow-stage",    "workload",
+    "moe-hot",       "uniform",   "split"};
 
 const char *fb_style_name(enum fb_style style)
 {
@@ -55,18 +56,19 @@ void fb_defaults(struct fb_spec *s, enum fb_style style, int world)
     s->microbatches = 1;
     s->chunks = 1;
     if (style == FB_3D) {
-        s->tp = world >= 16 ? 4 : world >= 4 ? 2 : 1;
+        s->tp = world >= 256 ? 8 : world >= 16 ? 4 : world >= 4 ? 2 : 1;
         s->pp = world >= 8 ? 2 : 1;
         if (world >= 64)
             s->pp = 4;
         s->microbatches = s->pp > 1 ? 2 * s->pp : 1;
         s->layers = 4;
     } else if (style == FB_MOE) {
-        s->ep = world >= 16 ? 4 : 2;
+        s->ep = world >= 256 ? 8 : world >= 16 ? 4 : 2;
         s->layers = 4;
     }
     s->dp = world / (s->tp * s->pp);
-    s->noise = (struct fb_noise){0.004, 0.01, 0.004, 0.02, 0.2};
+    s->shard = s->dp < 64 ? s->dp : 64;
+    s->noise = (struct fb_noise){0.004, 0.01, 0.004, 0.02, 0.2, 0.02};
     s->fault.end = -1;
     s->fault.period = 10;
     s->window = 64;

@@ -25,6 +25,7 @@ enum fb_fault_kind {
     FB_SLOW_CLASS,     /* only one kernel class does */
     FB_SLOW_NODE_LINK, /* transfers that cross `node`'s network */
     FB_SLOW_GPU_LINK,  /* transfers over `rank`'s own link */
+    FB_SLOW_PCIE,      /* copies between `rank`'s host and GPU */
     FB_HOST_STALL,     /* `rank`'s host loses magnitude * step time within the step */
     FB_HOST_PERIODIC,  /* ... in one step of `period`, and as much more */
     FB_HOST_ROTATING,  /* ... another rank each time */
@@ -56,21 +57,26 @@ struct fb_noise {
     double step;   /* per step, common to all ranks: data */
     double link;   /* per transfer */
     double host;   /* per launch */
+    double copy;   /* per copy between host and GPU, and constant per rank: sockets, switches */
 };
 
 struct fb_spec {
     enum fb_style style;
     int world, tp, pp, dp, ep;
+    int shard;   /* FSDP: ranks that share a layer's parameters; dp / shard replicas of them */
+    int offload; /* activations spend the time between forward and backward in the host's memory */
     int ranks_per_node;
     int steps, layers, microbatches, chunks;
     uint64_t seed;
     struct fb_noise noise;
     double clock_offset_ms; /* each node's clock is off by up to this */
     struct fb_fault fault;
-    int window; /* full-resolution window of the timelines; 0: every event */
+    int window;     /* full-resolution window of the timelines; 0: every event */
+    int times_only; /* only when the steps begin and end, no events */
 };
 
-#define FB_STREAMS 8 /* 0 compute, 1 gradients, 2..5 pipeline, 6 tensor/expert, 7 copies */
+/* 0 compute, 1 gradients, 2..5 pipeline, 6 tensor/expert, 7 copies to the GPU, 8 from it */
+#define FB_STREAMS 9
 
 struct fb_class { /* what the emitter turns into a class row */
     int kind;     /* enum argus_class_kind */

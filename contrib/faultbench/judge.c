@@ -48,6 +48,8 @@ static int link_right(const struct fb_result *r, const struct argus_verdict *v,
 
     if (!l)
         return 0;
+    if ((r->spec.fault.kind == FB_SLOW_PCIE) != (l->scope && !strcmp(l->scope, "pcie")))
+        return 0;
     if (node_is(l->node, node) || node_is(l->peer_node, node))
         return t->rank < 0 || l->rank < 0 || l->rank == t->rank || l->peer == t->rank;
     for (size_t i = 0; i < l->n_candidates; i++) {
@@ -63,16 +65,18 @@ static int link_right(const struct fb_result *r, const struct argus_verdict *v,
 static int culprit_right(const struct fb_result *r, const struct argus_verdict *v,
                          const struct fb_truth *t)
 {
+    if (t->also >= 0 && (int)v->kind == t->also)
+        return 1;
     if (t->kind == ARGUS_VERDICT_SLOW_LINK)
         return link_right(r, v, t);
     if (t->stage >= 0)
         return v->stage == t->stage;
-    if (t->rank < 0 || (t->also >= 0 && (int)v->kind == t->also))
+    if (t->rank < 0)
         return 1;
     return v->n_culprits == 1 && v->culprits[0].rank == t->rank;
 }
 
-int fb_judge(const struct fb_result *r, const struct fb_truth *t, const char *dir,
+int fb_judge(const struct fb_result *r, const struct fb_truth *t, const char *dir, int keep,
              struct fb_answer *a, char *error, size_t error_size)
 {
     struct argus_model_options opt;
@@ -105,6 +109,7 @@ int fb_judge(const struct fb_result *r, const struct fb_truth *t, const char *di
 out:
     argus_verdict_destroy(v);
     argus_model_destroy(m);
-    clean(dir);
+    if (!keep)
+        clean(dir);
     return rc;
 }

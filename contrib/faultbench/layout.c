@@ -40,6 +40,13 @@ int fb_member(const struct fb_layout *l, const struct fb_channel *c, int i)
     return c->is_pair ? c->pair[i] : l->r->groups[c->group].ranks[i];
 }
 
+int fb_index(const struct fb_layout *l, const struct fb_channel *c, int rank)
+{
+    const int *ranks = c->is_pair ? c->pair : l->r->groups[c->group].ranks;
+
+    return (rank - ranks[0]) / (ranks[1] - ranks[0]); /* evenly spaced, all of them */
+}
+
 static int add_group(struct fb_layout *l, const char *name, const int *ranks, int size)
 {
     struct fb_group *g;
@@ -125,6 +132,7 @@ int fb_layout_make(struct fb_layout *l, struct fb_result *r)
 {
     const struct fb_spec *s = &r->spec;
     size_t n = (size_t)s->world;
+    int shard = s->style == FB_FSDP ? s->shard : s->dp;
 
     memset(l, 0, sizeof(*l));
     l->r = r;
@@ -133,20 +141,25 @@ int fb_layout_make(struct fb_layout *l, struct fb_result *r)
     l->ch_tp = calloc(n, sizeof(int));
     l->ch_dp = calloc(n, sizeof(int));
     l->ch_ep = calloc(n, sizeof(int));
+    l->ch_replica = calloc(n, sizeof(int));
     l->ch_fwd = calloc(n, sizeof(int));
     l->ch_bwd = calloc(n, sizeof(int));
     l->rank_factor = calloc(n, sizeof(double));
+    l->copy_factor = calloc(n, sizeof(double));
     l->class_slot = calloc(FB_CLASS_SLOTS, sizeof(*l->class_slot));
-    if (!l->ch_world || !l->ch_tp || !l->ch_dp || !l->ch_ep || !l->ch_fwd || !l->ch_bwd ||
-        !l->rank_factor || !l->class_slot)
+    if (!l->ch_world || !l->ch_tp || !l->ch_dp || !l->ch_ep || !l->ch_replica || !l->ch_fwd ||
+        !l->ch_bwd || !l->rank_factor || !l->copy_factor || !l->class_slot)
         return -1;
     if (add_family(l, "world", s->world, 1, l->ch_world) < 0 ||
         add_family(l, "tp", s->tp, 1, l->ch_tp) < 0 ||
-        add_family(l, "dp", s->dp, s->tp, l->ch_dp) < 0 ||
+        add_family(l, "dp", shard, s->tp, l->ch_dp) < 0 ||
+        add_family(l, "replica", s->dp / shard, shard * s->tp, l->ch_replica) < 0 ||
         add_family(l, "ep", s->ep, s->tp, l->ch_ep) < 0 || add_pairs(l) < 0)
         return -1;
     for (size_t i = 0; i < n; i++)
         l->rank_factor[i] = 1.0 + s->noise.rank * fb_normal(&l->rng);
+    for (size_t i = 0; i < n; i++)
+        l->copy_factor[i] = 1.0 + s->noise.copy * fb_normal(&l->rng);
     return 0;
 }
 
@@ -162,9 +175,11 @@ void fb_layout_free(struct fb_layout *l)
     free(l->ch_tp);
     free(l->ch_dp);
     free(l->ch_ep);
+    free(l->ch_replica);
     free(l->ch_fwd);
     free(l->ch_bwd);
     free(l->rank_factor);
+    free(l->copy_factor);
     free(l->class_slot);
 }
 

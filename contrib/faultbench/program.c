@@ -7,6 +7,9 @@
 
 #include "contrib/faultbench/internal.h"
 
+#define COPY_BYTES_NS 24.0 /* GB/s between a host and its GPU */
+#define ACTIVATION_BYTES (32u << 20)
+
 struct build { /* one rank, one step */
     struct fb_layout *l;
     const struct fb_spec *s;
@@ -127,6 +130,27 @@ static void host(struct build *b, int64_t ns, int sync)
     op->ns = ns;
 }
 
+/* Host and GPU exchange `bytes`; `stream` tells which way. */
+static void copy(struct build *b, int stream, uint64_t bytes)
+{
+    const struct fb_fault *f = &b->s->fault;
+    struct fb_class c = {.kind = ARGUS_CLASS_COPY,
+                         .func = stream == FB_COPY_IN ? 1 : 2,
+                         .name = stream == FB_COPY_IN ? "HtoD" : "DtoH",
+                         .group = -1,
+                         .peer = -1,
+                         .bytes = bytes};
+    double ns = 1500.0 + (double)bytes / COPY_BYTES_NS * b->l->copy_factor[b->rank];
+    struct fb_op *op = push(b);
+
+    if (b->active && f->kind == FB_SLOW_PCIE && b->rank == f->rank)
+        ns *= f->magnitude;
+    op->type = FB_OP_COPY;
+    op->stream = (uint8_t)stream;
+    op->ns = (int64_t)ns;
+    op->cls = fb_class_id(b->l, &c);
+}
+
 static void note(struct build *b, int kind, int func, int64_t ns)
 {
     struct fb_class c = {.kind = kind,
@@ -227,7 +251,7 @@ static void shuffle(struct build *b)
 /* A rank's share of a layer's parameters. */
 static uint64_t shard_bytes(const struct build *b)
 {
-    return (32u << 20) / (uint64_t)b->s->dp;
+    return (32u << 20) / (uint64_t)b->s->shard;
 }
 
 /* FSDP: this layer's parameters are there (fetched during the layer before); fetch the next one's. */
@@ -237,6 +261,26 @@ static void gather(struct build *b)
         return;
     wait_for(b, FB_COMPUTE, FB_GRADS);
     collective(b, b->l->ch_dp[b->rank], FB_GRADS, ARGUS_FUNC_ALLGATHER, shard_bytes(b));
+}
+
+/* Offloading: what this layer's forward kept for its backward leaves the GPU. */
+static void put_away(struct build *b)
+{
+    if (!b->s->offload)
+        return;
+    wait_for(b, FB_COPY_OUT, FB_COMPUTE);
+    copy(b, FB_COPY_OUT, ACTIVATION_BYTES);
+}
+
+/* ... is back (fetched during the layer before); fetch the next one's. */
+static void bring_back(struct build *b)
+{
+    if (!b->s->offload)
+        return;
+    wait_for(b, FB_COMPUTE, FB_COPY_IN);
+    wait_for(b, FB_COPY_IN, FB_COMPUTE);
+    wait_for(b, FB_COPY_IN, FB_COPY_OUT);
+    copy(b, FB_COPY_IN, ACTIVATION_BYTES);
 }
 
 static void layer_forward(struct build *b)
@@ -253,6 +297,7 @@ static void layer_forward(struct build *b)
         run_all(b, mlp_f, COUNT(mlp_f));
         model_reduce(b);
     }
+    put_away(b);
 }
 
 static void layer_backward(struct build *b, int last_microbatch)
@@ -260,6 +305,7 @@ static void layer_backward(struct build *b, int last_microbatch)
     int dp = b->l->ch_dp[b->rank];
 
     gather(b);
+    bring_back(b);
     if (b->s->style == FB_MOE) {
         shuffle(b);
         kernel(b, &expert_b, 1.0);
@@ -272,10 +318,12 @@ static void layer_backward(struct build *b, int last_microbatch)
     model_reduce(b);
     if (!last_microbatch)
         return;
-    if (b->s->style == FB_FSDP)
+    if (b->s->style == FB_FSDP) {
         collective(b, dp, FB_GRADS, ARGUS_FUNC_REDUCESCATTER, shard_bytes(b));
-    else
+        collective(b, b->l->ch_replica[b->rank], FB_GRADS, ARGUS_FUNC_ALLREDUCE, shard_bytes(b));
+    } else {
         collective(b, dp, FB_GRADS, ARGUS_FUNC_ALLREDUCE, 48u << 20);
+    }
 }
 
 /* Forward (or backward) of one microbatch through one chunk of layers. */
@@ -349,12 +397,6 @@ int fb_program_build(struct fb_layout *l, int rank, int step, struct fb_program 
 {
     struct build b = {.l = l, .s = &l->r->spec, .p = p, .rank = rank, .step = step};
     const struct fb_fault *f = &b.s->fault;
-    struct fb_class copy = {.kind = ARGUS_CLASS_COPY,
-                            .func = 1,
-                            .name = "HtoD",
-                            .group = -1,
-                            .peer = -1,
-                            .bytes = 8u << 20};
     struct fb_op *op;
 
     p->n = 0;
@@ -373,18 +415,16 @@ int fb_program_build(struct fb_layout *l, int rank, int step, struct fb_program 
     }
     if (b.active && f->kind == FB_DATA_STALL && rank == f->rank)
         host(&b, (int64_t)(f->magnitude * (double)l->nominal_step), 0);
-    op = push(&b);
-    op->type = FB_OP_KERNEL;
-    op->stream = FB_COPY;
-    op->ns = 350000;
-    op->cls = fb_class_id(l, &copy);
-    wait_for(&b, FB_COMPUTE, FB_COPY);
+    copy(&b, FB_COPY_IN, 8u << 20); /* the batch */
+    wait_for(&b, FB_COMPUTE, FB_COPY_IN);
     pipeline(&b);
     wait_for(&b, FB_COMPUTE, FB_GRADS);
     collective(&b, l->ch_world[rank], FB_MODEL, ARGUS_FUNC_ALLREDUCE, 8);
     wait_for(&b, FB_COMPUTE, FB_MODEL);
     for (int i = 0; i < 3; i++)
         kernel(&b, &adam, 1.0);
+    wait_for(&b, FB_COPY_OUT, FB_COMPUTE);
+    copy(&b, FB_COPY_OUT, 8); /* the loss */
     op = push(&b);
     op->type = FB_OP_SYNC;
     return 0;

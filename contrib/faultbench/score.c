@@ -16,6 +16,7 @@ static const enum argus_verdict_kind expected[FB_FAULT_COUNT] = {
     [FB_SLOW_CLASS] = ARGUS_VERDICT_COMPUTE_STRAGGLER,
     [FB_SLOW_NODE_LINK] = ARGUS_VERDICT_SLOW_LINK,
     [FB_SLOW_GPU_LINK] = ARGUS_VERDICT_SLOW_LINK,
+    [FB_SLOW_PCIE] = ARGUS_VERDICT_SLOW_LINK,
     [FB_HOST_STALL] = ARGUS_VERDICT_HOST_STALL,
     [FB_HOST_PERIODIC] = ARGUS_VERDICT_HOST_STALL,
     [FB_HOST_ROTATING] = ARGUS_VERDICT_HOST_STALL,
@@ -62,7 +63,8 @@ void fb_truth_of(const struct fb_result *faulty, const struct fb_result *healthy
     if (s->style == FB_MOE)
         peers /= s->ep;
     /* With two or three comparable ranks and no own past, nobody can tell which is wrong. */
-    if (t->kind == ARGUS_VERDICT_COMPUTE_STRAGGLER && peers <= 3 && f->onset == 0)
+    if ((t->kind == ARGUS_VERDICT_COMPUTE_STRAGGLER || f->kind == FB_SLOW_PCIE) && peers <= 3 &&
+        f->onset == 0)
         t->also = ARGUS_VERDICT_SPLIT;
     /* One ring of all ranks, slow from its first call: no other group and no past to compare with. */
     if ((f->kind == FB_SLOW_GPU_LINK || f->kind == FB_SLOW_NODE_LINK) && s->style != FB_3D &&
@@ -134,7 +136,7 @@ void fb_score_rules(struct fb_score *s, const struct fb_result *r, const struct 
             const struct fb_group *g = &r->groups[-10 - who];
 
             for (int i = 0; i < g->size; i++) {
-                right |= t->kind == ARGUS_VERDICT_SLOW_LINK &&
+                right |= (k == FB_SLOW_NODE_LINK || k == FB_SLOW_GPU_LINK) &&
                          (g->ranks[i] == t->rank || fb_node_of(&r->spec, g->ranks[i]) == t->node);
             }
         } else if (t->rank < 0) {

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <argus/timeline.h>
+
 #include "contrib/faultbench/bench.h"
 #include "contrib/faultbench/internal.h"
 
@@ -121,13 +123,97 @@ static void interleaved_pipelines_end(void **state)
     }
 }
 
+/* Mean duration of the copies of `bytes` between host and GPU that go this way, us. */
+static double copy_us(const struct fb_result *r, int rank, int way, uint64_t bytes)
+{
+    double sum = 0, n = 0;
+
+    for (size_t i = 0; i < r->events[rank].n; i++) {
+        const struct fb_event *e = &r->events[rank].v[i];
+        const struct fb_class *c = &r->classes[e->cls];
+
+        if (c->kind != ARGUS_CLASS_COPY || c->func != way || c->bytes != bytes)
+            continue;
+        sum += (double)e->duration / 1e3;
+        n++;
+    }
+    return n > 0 ? sum / n : -1;
+}
+
+/* A slow PCIe: copies of that rank, both ways, and nobody else's; it costs when copies matter. */
+static void slow_copies(void **state)
+{
+    const uint64_t activation = 32u << 20;
+    struct fb_spec spec;
+    struct fb_result r, h;
+    struct fb_truth t;
+
+    (void)state;
+    fb_defaults(&spec, FB_DDP, 8);
+    spec.steps = 12;
+    spec.seed = 5;
+    spec.offload = 1;
+    assert_int_equal(fb_run(&spec, &h), 0);
+    spec.fault = (struct fb_fault){.kind = FB_SLOW_PCIE, .magnitude = 3, .rank = 6, .end = -1};
+    assert_int_equal(fb_run(&spec, &r), 0);
+    fb_truth_of(&r, &h, &t);
+    assert_true(t.counts && t.slowdown > 1.1);
+    assert_int_equal(t.kind, ARGUS_VERDICT_SLOW_LINK);
+    assert_int_equal(t.rank, 6);
+    for (int way = 1; way <= 2; way++) {
+        double slow = copy_us(&r, 6, way, activation);
+
+        assert_true(copy_us(&h, 6, way, activation) > 1000);
+        assert_true(slow > 2.7 * copy_us(&r, 5, way, activation));
+        assert_true(slow < 3.3 * copy_us(&r, 5, way, activation));
+    }
+    fb_result_free(&r);
+    fb_result_free(&h);
+    /* One batch a step: the same fault is there and costs next to nothing. */
+    spec.offload = 0;
+    assert_int_equal(fb_run(&spec, &r), 0);
+    spec.fault.kind = FB_HEALTHY;
+    spec.times_only = 1;
+    assert_int_equal(fb_run(&spec, &h), 0);
+    assert_int_equal(h.events[0].n, 0);
+    fb_truth_of(&r, &h, &t);
+    assert_false(t.counts);
+    assert_true(copy_us(&r, 6, 1, 8u << 20) > 2.5 * copy_us(&r, 5, 1, 8u << 20));
+    fb_result_free(&r);
+    fb_result_free(&h);
+}
+
+/* Parameters shared by four: two replicas, and each shard's gradients are summed over them. */
+static void sharded_replicas(void **state)
+{
+    struct fb_spec spec;
+    struct fb_result r;
+    int replicas = 0;
+
+    (void)state;
+    fb_defaults(&spec, FB_FSDP, 8);
+    spec.steps = 4;
+    spec.shard = 4;
+    assert_int_equal(fb_run(&spec, &r), 0);
+    for (size_t i = 0; i < r.n_groups; i++) {
+        const struct fb_group *g = &r.groups[i];
+
+        if (strcmp(g->name, "replica") != 0)
+            continue;
+        replicas++;
+        assert_int_equal(g->size, 2);
+        assert_int_equal(g->ranks[1] - g->ranks[0], 4);
+    }
+    assert_int_equal(replicas, 4);
+    fb_result_free(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(compare_with_recorded),
-        cmocka_unit_test(recall_and_precision),
-        cmocka_unit_test(jobs_are_consistent),
-        cmocka_unit_test(interleaved_pipelines_end),
+        cmocka_unit_test(compare_with_recorded), cmocka_unit_test(recall_and_precision),
+        cmocka_unit_test(jobs_are_consistent),   cmocka_unit_test(interleaved_pipelines_end),
+        cmocka_unit_test(slow_copies),           cmocka_unit_test(sharded_replicas),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
