@@ -52,27 +52,30 @@ static struct choice choose(const struct argus_model_rank *r, int first, int end
     return c;
 }
 
-/* Typical duration over those windows, weighted by calls; NAN: not run there. */
-static double typical_in(const struct argus_model_rank *r, const struct argus_rank_class *c,
-                         const struct argus_slow *slow, double *count, double *sum, double *tail)
+double argus_class_covered(const struct argus_model_rank *r, int first, int end)
 {
-    struct choice choice = choose(r, slow->first, slow->end);
-    double x = 0, calls = 0, total = 0, worst = 0;
+    return choose(r, first, end).covered;
+}
+
+struct argus_class_time argus_class_time_in(const struct argus_model_rank *r,
+                                            const struct argus_rank_class *c, int first, int end)
+{
+    struct choice choice = choose(r, first, end);
+    struct argus_class_time t = {.typical = NAN};
+    double x = 0;
 
     for (int w = 0; w < r->n_windows; w++) {
-        if (argus_rank_window_share(r, w, slow->first, slow->end) < choice.least ||
-            isnan(c->typical[w]) || !(c->count[w] > 0))
+        if (argus_rank_window_share(r, w, first, end) < choice.least || isnan(c->typical[w]) ||
+            !(c->count[w] > 0))
             continue;
         x += (double)c->typical[w] * (double)c->count[w];
-        calls += (double)c->count[w];
-        total += (double)c->sum[w];
-        if ((double)(c->p99[w] / c->typical[w]) > worst)
-            worst = (double)(c->p99[w] / c->typical[w]);
+        t.count += (double)c->count[w];
+        t.sum += (double)c->sum[w];
+        t.tail = fmax(t.tail, (double)(c->p99[w] / c->typical[w]));
     }
-    *count = calls;
-    *sum = total;
-    *tail = worst;
-    return calls > 0 ? x / calls : NAN;
+    if (t.count > 0)
+        t.typical = x / t.count;
+    return t;
 }
 
 static double reference(const struct argus_model *m, const struct argus_cohort *c,
@@ -90,14 +93,17 @@ static double reference(const struct argus_model *m, const struct argus_cohort *
     for (size_t i = 0; i < c->n; i++) {
         const struct argus_model_rank *r = &m->ranks[c->ranks[i]];
         const struct argus_rank_class *k;
-        double sum;
+        struct argus_class_time t;
 
         if (c->ranks[i] == slow->rank || !(k = argus_rank_find_class(r, kernel_class)))
             continue;
         if (expert && !argus_same_shard(m, slow->rank, c->ranks[i]))
             continue;
-        x[n] = typical_in(r, k, slow, &counts[n], &sum, &tails[n]);
-        n += !isnan(x[n]);
+        t = argus_class_time_in(r, k, slow->shift.first, slow->shift.end);
+        x[n] = t.typical;
+        counts[n] = t.count;
+        tails[n] = t.tail;
+        n += !isnan(t.typical);
     }
     median = argus_median_inplace(x, n);
     *ref_count = argus_median_inplace(counts, n);
@@ -120,7 +126,7 @@ static void judge(struct argus_class_views *v, const struct argus_slow *slow, do
         compared += c->weight;
         score += c->weight * c->ref / (x > c->ref / 4 ? x : c->ref / 4);
         excess += more;
-        if (x / c->ref - 1 >= 0.4 * (slow->ratio - 1)) {
+        if (x / c->ref - 1 >= 0.4 * (slow->shift.ratio - 1)) {
             slower_time += c->weight;
             slower_excess += more;
             v->slower++;
@@ -135,7 +141,7 @@ static void judge(struct argus_class_views *v, const struct argus_slow *slow, do
     v->score = score / compared;
     v->agreement = slower_time / compared;
     /* the excess that was measured in steps, diluted like the windows */
-    expected = total * (1 - 1 / (1 + (slow->ratio - 1) * v->covered));
+    expected = total * (1 - 1 / (1 + (slow->shift.ratio - 1) * v->covered));
     v->explained = expected > 0 ? excess / expected : 0;
     v->agreed = v->slower >= MIN_CLASSES || v->agreement >= MIN_AGREEMENT;
     /* one or two kinds of kernels that account for all of it: a variant, a shape, a library */
@@ -157,21 +163,24 @@ int argus_class_views(const struct argus_model *m, const struct argus_cohort *c,
     v->items = calloc(r->n_classes + 1, sizeof(*v->items));
     if (!v->items)
         return 0;
-    v->covered = choose(r, slow->first, slow->end).covered;
+    v->covered = argus_class_covered(r, slow->shift.first, slow->shift.end);
     for (size_t i = 0; i < r->n_classes && v->covered >= 0.1; i++) {
         struct argus_class_view *item = &v->items[v->n];
         int kernel_class = r->classes[i].kernel_class;
-        double sum;
+        struct argus_class_time t;
 
         if (m->kernel_classes[kernel_class].kind == ARGUS_CLASS_COPY)
             continue;
         item->kernel_class = kernel_class;
-        item->x = typical_in(r, &r->classes[i], slow, &item->count, &sum, &item->tail);
-        if (isnan(item->x))
+        t = argus_class_time_in(r, &r->classes[i], slow->shift.first, slow->shift.end);
+        if (isnan(t.typical))
             continue;
-        total += sum;
+        item->x = t.typical;
+        item->count = t.count;
+        item->tail = t.tail;
+        total += t.sum;
         item->ref = reference(m, c, slow, kernel_class, &item->ref_count, &item->ref_tail);
-        item->weight = sum;
+        item->weight = t.sum;
         if (isnan(item->ref) || !(item->ref > 0) || item->count < MIN_COUNT)
             continue;
         v->n++;

@@ -17,180 +17,85 @@
 #include <string.h>
 
 #include "analyzer/detect/compute.h"
-#include "analyzer/stats/stats.h"
 
 #define MIN_RATIO 1.04       /* score 0.96 */
 #define MIN_RATIO_TIED 1.015 /* when the step time of the job shifts at the same step */
 #define MIN_Z 3.5
 #define SPREAD_FLOOR 0.003 /* MAD of q that measurement alone explains */
-#define MIN_PERSISTENCE 0.8
-
-/* What the step time of the whole job does; shared by the ranks' tests. */
-struct job_shift {
-    struct argus_change change;
-    int onset, recovered;
-};
 
 struct scan {
     const struct argus_model *m;
     struct argus_evidence_list *out;
-    struct job_shift job;
-    double *q, *work;
-    int *at;
+    struct argus_shift job; /* of its step time; shared by the ranks' tests */
+    struct argus_series q;
 };
 
-static struct job_shift job_shift(struct scan *s)
+static struct argus_shift job_shift(struct scan *s)
 {
-    struct job_shift j = {.onset = -1, .recovered = -1};
-    int n = 0;
+    struct argus_shift shift = {.kind = ARGUS_CHANGE_NONE, .onset = -1, .recovered = -1};
+    struct argus_change change;
 
-    for (int k = 0; k < s->m->n_steps; k++)
-        if (s->m->use[k]) {
-            s->q[n] = argus_model_step_time(s->m, k);
-            s->at[n++] = k;
-        }
-    if (n < 2 * ARGUS_COMPUTE_MIN_LENGTH)
-        return j;
-    j.change = argus_change_find(s->q, (size_t)n, 1.03, ARGUS_COMPUTE_MIN_LENGTH, 0);
-    if (j.change.kind == ARGUS_CHANGE_STEP || j.change.kind == ARGUS_CHANGE_EPISODE ||
-        j.change.kind == ARGUS_CHANGE_RAMP) {
-        j.onset = s->at[j.change.onset];
-        j.recovered = j.change.recovered < (size_t)n ? s->at[j.change.recovered] : -1;
+    argus_series_step_times(&s->q, s->m);
+    if (s->q.n >= 2 * ARGUS_SHIFT_MIN_LENGTH) {
+        change = argus_change_find(s->q.x, (size_t)s->q.n, 1.03, ARGUS_SHIFT_MIN_LENGTH, 0);
+        argus_shift_place(&shift, s->m, &s->q, &change);
     }
-    return j;
-}
-
-/* Median of q in the interval [first, end) of common steps; *n: points. */
-static double median_in(struct scan *s, const double *q, const int *at, int n, int first, int end,
-                        int *points)
-{
-    int p = 0;
-
-    for (int i = 0; i < n; i++)
-        if (at[i] >= first && at[i] < end)
-            s->work[p++] = q[i];
-    if (points)
-        *points = p;
-    return argus_median_inplace(s->work, (size_t)p);
+    return shift;
 }
 
 /* No block of ten steps stands out: nothing to look for. */
-static int quiet(struct scan *s, const double *q, int n)
+static int quiet(struct argus_series *q)
 {
-    for (int i = 0; i < n; i += ARGUS_COMPUTE_MIN_LENGTH) {
-        int end = i + ARGUS_COMPUTE_MIN_LENGTH < n ? i + ARGUS_COMPUTE_MIN_LENGTH : n;
+    for (int i = 0; i < q->n; i += ARGUS_SHIFT_MIN_LENGTH) {
+        int end = i + ARGUS_SHIFT_MIN_LENGTH < q->n ? i + ARGUS_SHIFT_MIN_LENGTH : q->n;
 
-        memcpy(s->work, q + i, (size_t)(end - i) * sizeof(double));
-        if (argus_median_inplace(s->work, (size_t)(end - i)) >= 1.01)
+        memcpy(q->work, q->x + i, (size_t)(end - i) * sizeof(double));
+        if (argus_median_inplace(q->work, (size_t)(end - i)) >= 1.01)
             return 0;
     }
     return 1;
 }
 
+/* Little, but at the step at which the whole job slows down. */
+static int tied_shift(struct scan *s, struct argus_shift *shift)
+{
+    double before, after;
+
+    if (s->job.onset < 0)
+        return 0;
+    before = argus_series_median(&s->q, 0, s->job.onset, NULL);
+    after = argus_series_median(&s->q, s->job.onset, s->job.end, NULL);
+    if (!(before > 0) || !(after / before >= MIN_RATIO_TIED))
+        return 0;
+    *shift = s->job;
+    shift->base = 1;
+    return argus_shift_measure(shift, &s->q, MIN_RATIO_TIED);
+}
+
 /* Where rank i is slower than its peers.  Returns 1 when there is a lasting shift. */
 static int find_shift(struct scan *s, const struct argus_cohort *c, int i, struct argus_slow *slow)
 {
-    int n = argus_cohort_ratio(c, s->m, i, s->q, s->at);
-    int end = s->m->n_steps, held = 0, all = 0, from;
-    struct argus_change ch;
-
     memset(slow, 0, sizeof(*slow));
     slow->rank = i;
-    slow->onset = slow->recovered = -1;
-    if (n < ARGUS_COMPUTE_MIN_LENGTH || quiet(s, s->q, n))
+    s->q.n = argus_cohort_ratio(c, s->m, i, s->q.x, s->q.at);
+    if (s->q.n < ARGUS_SHIFT_MIN_LENGTH || quiet(&s->q))
         return 0;
-    ch = argus_ratio_change(s->q, (size_t)n, MIN_RATIO, ARGUS_COMPUTE_MIN_LENGTH);
-    slow->kind = ch.kind;
-    if (ch.kind == ARGUS_CHANGE_NONE || ch.kind == ARGUS_CHANGE_SPIKES) {
-        double before, after;
-
-        if (s->job.onset < 0)
-            return 0;
-        end = s->job.recovered >= 0 ? s->job.recovered : s->m->n_steps;
-        before = median_in(s, s->q, s->at, n, 0, s->job.onset, NULL);
-        after = median_in(s, s->q, s->at, n, s->job.onset, end, NULL);
-        if (!(before > 0) || !(after / before >= MIN_RATIO_TIED) || !(after >= MIN_RATIO_TIED))
-            return 0;
-        slow->kind = s->job.change.kind;
-        slow->onset = s->job.onset;
-        slow->recovered = s->job.recovered;
-        slow->tied = 1;
-    } else {
-        if (ch.kind != ARGUS_CHANGE_CONSTANT)
-            slow->onset = s->at[ch.onset];
-        if (ch.recovered < (size_t)n) {
-            slow->recovered = s->at[ch.recovered];
-            end = slow->recovered;
-        }
-    }
-    slow->first = slow->onset >= 0 ? slow->onset : 0;
-    slow->end = end;
-    slow->ratio = median_in(s, s->q, s->at, n, slow->first, end, &slow->steps);
-    if (slow->ratio < (slow->tied ? MIN_RATIO_TIED : MIN_RATIO))
-        return 0;
-    /* a ramp is not there yet at its beginning */
-    from = slow->kind == ARGUS_CHANGE_RAMP ? (slow->first + end) / 2 : slow->first;
-    for (int p = 0; p < n; p++)
-        if (s->at[p] >= from && s->at[p] < end) {
-            all++;
-            held += s->q[p] >= 1 + 0.5 * (slow->ratio - 1);
-        }
-    slow->persistence = all ? (double)held / all : 0;
-    return slow->persistence >= MIN_PERSISTENCE;
+    if (argus_shift_of_ratio(&slow->shift, s->m, &s->q, MIN_RATIO))
+        return 1;
+    return (slow->shift.kind == ARGUS_CHANGE_NONE || slow->shift.kind == ARGUS_CHANGE_SPIKES) &&
+           tied_shift(s, &slow->shift);
 }
 
-/* How far the shift lies outside what the peers show in the same steps. */
-static double robust_z(struct scan *s, const struct argus_cohort *c, const struct argus_slow *slow)
+struct peers {
+    const struct argus_model *m;
+    const struct argus_cohort *c;
+};
+
+static void ratio_to_peers(void *arg, int rank, struct argus_series *q)
 {
-    double *r = malloc((c->n + 1) * sizeof(*r)), median, mad, z;
-    double *q = malloc(((size_t)s->m->n_steps + 1) * sizeof(*q));
-    int *at = malloc(((size_t)s->m->n_steps + 1) * sizeof(*at));
-    size_t n = 0;
+    const struct peers *p = arg;
 
-    if (!r || !q || !at) {
-        free(r);
-        free(q);
-        free(at);
-        return NAN;
-    }
-    for (size_t i = 0; i < c->n; i++) {
-        int points = argus_cohort_ratio(c, s->m, c->ranks[i], q, at);
-        double v = median_in(s, q, at, points, slow->first, slow->end, NULL);
-
-        /* among few ranks the one in question would be half of the spread */
-        if (!isnan(v) && (c->n >= ARGUS_COHORT_LARGE || c->ranks[i] != slow->rank))
-            r[n++] = v;
-    }
-    median = argus_median(r, n);
-    mad = argus_mad(r, n, median);
-    z = argus_robust_z(slow->ratio, median, mad,
-                       c->n >= ARGUS_COHORT_LARGE ? SPREAD_FLOOR : 2 * SPREAD_FLOOR);
-    free(r);
-    free(q);
-    free(at);
-    return z;
-}
-
-/* In a cohort too small for a majority the rank's own past decides: it changed, the other did not. */
-static int own_past_decides(struct scan *s, const struct argus_slow *slow)
-{
-    const struct argus_model_rank *r = &s->m->ranks[slow->rank];
-    double before, after;
-    int n = 0, pre = 0;
-
-    if (slow->onset < 0)
-        return 0;
-    for (int k = 0; k < s->m->n_steps; k++) {
-        float v = s->m->use[k] ? argus_rank_col(r, ARGUS_COL_COMPUTE, k) : NAN;
-
-        if (!isnan(v)) {
-            s->q[n] = (double)v;
-            s->at[n++] = k;
-        }
-    }
-    before = median_in(s, s->q, s->at, n, 0, slow->onset, &pre);
-    after = median_in(s, s->q, s->at, n, slow->onset, slow->end, NULL);
-    return pre >= ARGUS_COMPUTE_MIN_LENGTH && after / before >= 1 + 0.6 * (slow->ratio - 1);
+    q->n = argus_cohort_ratio(p->c, p->m, rank, q->x, q->at);
 }
 
 static int describe(const struct argus_model *m, struct argus_evidence *e,
@@ -201,7 +106,7 @@ static int describe(const struct argus_model *m, struct argus_evidence *e,
     if (slow->views.score > 0)
         bad |= argus_evidence_line(e, m, slow->rank, "compute_score", slow->views.score, 1.0,
                                    "ratio", "sum over kernel classes of share x peers' time / own");
-    bad |= argus_evidence_line(e, m, slow->rank, "compute_ratio", slow->ratio, 1.0, "ratio",
+    bad |= argus_evidence_line(e, m, slow->rank, "compute_ratio", slow->shift.ratio, 1.0, "ratio",
                                "busy compute of a step over the peers' median, median of the steps "
                                "since onset");
     if (slow->views.worst >= 0) {
@@ -213,23 +118,6 @@ static int describe(const struct argus_model *m, struct argus_evidence *e,
     return bad;
 }
 
-static int add_excess(struct scan *s, const struct argus_cohort *c, struct argus_evidence *e,
-                      const struct argus_slow *slow)
-{
-    float *x = argus_evidence_excess(e, s->m, slow->rank);
-
-    if (!x)
-        return -1;
-    for (int k = slow->first; k < slow->end && k < s->m->n_steps; k++) {
-        double own = (double)argus_rank_col(&s->m->ranks[slow->rank], ARGUS_COL_COMPUTE, k);
-        double d = s->m->use[k] ? own - argus_cohort_reference(c, s->m, slow->rank, k) : NAN;
-
-        if (d > 0)
-            x[k] = (float)d;
-    }
-    return 0;
-}
-
 static int report_rank(struct scan *s, const struct argus_cohort *c, const struct argus_slow *slow)
 {
     const struct argus_model *m = s->m;
@@ -237,28 +125,22 @@ static int report_rank(struct scan *s, const struct argus_cohort *c, const struc
         argus_evidence_add(s->out, "compute", ARGUS_VERDICT_COMPUTE_STRAGGLER);
     char who[128];
 
-    if (!e || argus_evidence_rank(e, slow->rank) || add_excess(s, c, e, slow) ||
-        describe(m, e, slow))
+    if (!e || argus_evidence_rank(e, slow->rank) ||
+        argus_shift_excess(&slow->shift, m, e, c, slow->rank) || describe(m, e, slow))
         return -1;
     e->stage = ARGUS_UNKNOWN;
-    e->onset = slow->onset >= 0 ? slow->onset : ARGUS_UNKNOWN;
-    e->recovered = slow->recovered >= 0 ? slow->recovered : ARGUS_UNKNOWN;
-    e->effect = slow->ratio - 1;
-    e->persistence = slow->persistence;
+    argus_shift_describe(&slow->shift, e);
     e->agreement = slow->views.n ? slow->views.agreement : 0.7;
     e->z = slow->z;
     e->subkind = argus_compute_subkind(&slow->views, m);
-    e->pattern = slow->kind == ARGUS_CHANGE_RAMP ? "ramp"
-                 : slow->recovered >= 0          ? "episode"
-                                                 : "persistent";
-    e->phase = argus_compute_phase(m, slow->rank, c, slow->first, slow->end);
+    e->phase = argus_compute_phase(m, slow->rank, c, slow->shift.first, slow->shift.end);
     argus_evidence_text(e,
                         "%s computes %.1f %% longer than its %zu peer%s for the same kernels "
                         "(score %.2f), in %.0f %% of the steps",
-                        argus_rank_text(m, slow->rank, who, sizeof(who)), 100 * (slow->ratio - 1),
-                        c->n - 1, c->n == 2 ? "" : "s",
-                        slow->views.score > 0 ? slow->views.score : 1 / slow->ratio,
-                        100 * slow->persistence);
+                        argus_rank_text(m, slow->rank, who, sizeof(who)),
+                        100 * (slow->shift.ratio - 1), c->n - 1, c->n == 2 ? "" : "s",
+                        slow->views.score > 0 ? slow->views.score : 1 / slow->shift.ratio,
+                        100 * slow->shift.persistence);
     return 0;
 }
 
@@ -287,11 +169,14 @@ static int scan_cohort(struct scan *s, const struct argus_cohort *c, const int *
             continue;
         if (small) {
             /* no majority: its own past decides */
-            if (!own_past_decides(s, &slow[i]))
+            if (!argus_shift_own_past(&slow[i].shift, s->m, &s->q, slow[i].rank, ARGUS_COL_COMPUTE))
                 continue;
             slow[i].z = INFINITY;
         } else {
-            slow[i].z = robust_z(s, c, &slow[i]);
+            slow[i].z =
+                argus_shift_robust_z(&slow[i].shift, c, slow[i].rank, &s->q,
+                                     c->n >= ARGUS_COHORT_LARGE ? SPREAD_FLOOR : 2 * SPREAD_FLOOR,
+                                     ratio_to_peers, &(struct peers){s->m, c});
             if (!(slow[i].z > MIN_Z))
                 continue;
         }
@@ -302,7 +187,7 @@ static int scan_cohort(struct scan *s, const struct argus_cohort *c, const int *
         argus_class_views_clear(&slow[i].views);
     free(slow);
     if (!rc && !named && n_judged >= c->n)
-        rc = argus_compute_find_split(s->m, c, s->work, s->out) < 0 ? -1 : 0;
+        rc = argus_compute_find_split(s->m, c, s->q.work, s->out) < 0 ? -1 : 0;
     return rc;
 }
 
@@ -341,14 +226,10 @@ static int widen(const struct argus_model *m, const struct argus_peer_set *set,
 
 int argus_detect_compute(const struct argus_model *m, struct argus_evidence_list *out)
 {
-    size_t steps = (size_t)m->n_steps + 1;
     struct scan s = {.m = m, .out = out};
     int rc = -1;
 
-    s.q = malloc(steps * sizeof(double));
-    s.work = malloc(steps * sizeof(double));
-    s.at = malloc(steps * sizeof(int));
-    if (!s.q || !s.work || !s.at)
+    if (argus_series_init(&s.q, m))
         goto out;
     s.job = job_shift(&s);
     rc = 0;
@@ -363,8 +244,6 @@ int argus_detect_compute(const struct argus_model *m, struct argus_evidence_list
         argus_cohort_clear(&c);
     }
 out:
-    free(s.q);
-    free(s.work);
-    free(s.at);
+    argus_series_clear(&s.q);
     return rc;
 }

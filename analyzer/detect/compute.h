@@ -4,10 +4,9 @@
 #define ARGUS_DETECT_COMPUTE_H
 
 #include "analyzer/detect/detect.h"
-#include "analyzer/stats/stats.h"
+#include "analyzer/detect/shift.h"
 
-#define ARGUS_COMPUTE_MIN_LENGTH 10 /* steps that a shift lasts */
-#define ARGUS_COMPUTE_NAMED_FROM 4  /* smaller cohorts cannot tell who is slow */
+#define ARGUS_COMPUTE_NAMED_FROM 4 /* smaller cohorts cannot tell who is slow */
 
 /* One kernel class of a rank against its peers, over the windows in question. */
 struct argus_class_view {
@@ -34,15 +33,21 @@ struct argus_class_views {
 
 struct argus_slow {
     int rank;
-    enum argus_change_kind kind;
-    int onset, recovered; /* -1: from the first, to the end */
-    int first, end;       /* [first, end) of common steps */
-    int steps;
-    double ratio, persistence, z;
-    int tied; /* found through the job's step time */
-    int past; /* its own past says so */
+    struct argus_shift shift;
+    double z;
     struct argus_class_views views;
 };
+
+/* One class of a rank in the windows that lie in [first, end): typical duration weighted by calls
+ * (NAN: not run there), ... */
+struct argus_class_time {
+    double typical, count, sum;
+    double tail; /* p99 over typical, the worst */
+};
+struct argus_class_time argus_class_time_in(const struct argus_model_rank *r,
+                                            const struct argus_rank_class *c, int first, int end);
+/* Share of these windows that lies in [first, end): what else is in them dilutes a difference. */
+double argus_class_covered(const struct argus_model_rank *r, int first, int end);
 
 /* 1, and `slow->views`, which is empty (n == 0) where there are no classes; 0: no memory. */
 int argus_class_views(const struct argus_model *m, const struct argus_cohort *c,

@@ -37,8 +37,8 @@ static int report_split(const struct argus_model *m, struct argus_evidence_list 
         return -1;
     for (size_t i = 0; i < n; i++)
         if (argus_evidence_rank(e, slow[i].rank) || add_share(m, e, slow[i].rank, share) ||
-            argus_evidence_line(e, m, slow[i].rank, "compute_ratio", slow[i].ratio, 1.0, "ratio",
-                                "against the other side"))
+            argus_evidence_line(e, m, slow[i].rank, "compute_ratio", slow[i].shift.ratio, 1.0,
+                                "ratio", "against the other side"))
             return -1;
     for (size_t i = 0; i < c->n; i++) {
         int is_slow = 0;
@@ -50,15 +50,11 @@ static int report_split(const struct argus_model *m, struct argus_evidence_list 
         if (strlen(to) < 200)
             sprintf(to + strlen(to), "%s%d", *to ? "," : "", m->ranks[c->ranks[i]].rank);
     }
-    e->onset = slow[0].onset >= 0 ? slow[0].onset : ARGUS_UNKNOWN;
-    e->recovered = slow[0].recovered >= 0 ? slow[0].recovered : ARGUS_UNKNOWN;
-    e->effect = slow[0].ratio - 1;
-    e->persistence = slow[0].persistence;
-    e->pattern = "persistent";
+    argus_shift_describe(&slow[0].shift, e);
     argus_evidence_text(e,
                         "ranks %s compute %.1f %% longer than ranks %s; %s nothing in the job "
                         "tells which is wrong",
-                        slower, 100 * (slow[0].ratio - 1), fast,
+                        slower, 100 * (slow[0].shift.ratio - 1), fast,
                         2 * n == c->n ? "with as many on either side" : "among so few");
     return 0;
 }
@@ -96,7 +92,7 @@ static struct level *levels(const struct argus_model *m, const struct argus_coho
             if (m->use[k] && !isnan(own) && ref > 0)
                 work[points++] = own / ref / argus_cohort_load(c, c->ranks[i]);
         }
-        if (points >= ARGUS_COMPUTE_MIN_LENGTH)
+        if (points >= ARGUS_SHIFT_MIN_LENGTH)
             l[(*n)++] = (struct level){c->ranks[i], argus_median_inplace(work, (size_t)points)};
     }
     if (l)
@@ -140,12 +136,13 @@ int argus_compute_find_split(const struct argus_model *m, const struct argus_coh
     }
     for (size_t i = 0; i < slow_n; i++)
         slow[i] = (struct argus_slow){.rank = l[cut + i].rank,
-                                      .kind = ARGUS_CHANGE_CONSTANT,
-                                      .onset = -1,
-                                      .recovered = -1,
-                                      .end = m->n_steps,
-                                      .ratio = ratio,
-                                      .persistence = 1};
+                                      .shift = {.kind = ARGUS_CHANGE_CONSTANT,
+                                                .onset = -1,
+                                                .recovered = -1,
+                                                .end = m->n_steps,
+                                                .base = 1,
+                                                .ratio = ratio,
+                                                .persistence = 1}};
     for (size_t i = 0; i < slow_n && rc >= 0; i++) {
         /* more work is no slowness */
         if (!argus_class_views(m, c, &slow[i]))

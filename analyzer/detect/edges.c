@@ -56,8 +56,8 @@ static int collect(const struct argus_model *m, const struct argus_link_group *g
         size_t n = 0;
         int rc = 0;
 
-        if (gr->members[i] < 0 ||
-            argus_model_send_waits(m, (size_t)gr->members[i], g->first, g->end, &waits, &n, &err))
+        if (gr->members[i] < 0 || argus_model_send_waits(m, (size_t)gr->members[i], g->shift.first,
+                                                         g->shift.end, &waits, &n, &err))
             continue; /* it was readable a moment ago: then without */
         for (size_t j = 0; j < n && !rc; j++)
             if (waits[j].group == g->group && waits[j].count > 0)
@@ -74,7 +74,7 @@ static int select_hot(const struct argus_link_group *g, const struct edges *all,
                       double *longest, double *others)
 {
     double *cold = malloc((all->n + 1) * sizeof(*cold)), most = 0, limit, usual;
-    double factor = 1 + 0.5 * (g->ratio - 1);
+    double factor = 1 + 0.5 * (g->shift.ratio - 1);
     size_t n = 0;
     int rc = cold ? 0 : -1;
 

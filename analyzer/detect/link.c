@@ -13,14 +13,12 @@
 #include <string.h>
 
 #include "analyzer/detect/link.h"
-#include "analyzer/stats/stats.h"
 
 #define MIN_RATIO 1.07
 #define MIN_RATIO_PAST 1.05
 #define SPLIT_RATIO 1.25
 #define MIN_Z 3.5
 #define SPREAD_FLOOR 0.008
-#define MIN_LENGTH 10
 #define MIN_SIBLINGS 3 /* groups of a shape, itself included, for a majority */
 
 struct scan {
@@ -28,8 +26,7 @@ struct scan {
     struct argus_link_group *groups; /* by class set: see link.h */
     size_t n_groups;
     int *group_of; /* by comm class */
-    double *q, *work;
-    int *at;
+    struct argus_series q;
 };
 
 static int inter_node(const struct argus_model *m, const struct argus_comm_class *c)
@@ -95,8 +92,7 @@ static int add_class(struct scan *s, int cc)
         g->from = c->from;
         g->to = c->to;
         g->inter = inter_node(s->m, c);
-        g->onset = g->recovered = -1;
-        g->ratio = 1;
+        g->shift = (struct argus_shift){.onset = -1, .recovered = -1, .ratio = 1};
     }
     if (!(classes = realloc(g->classes, (g->n_classes + 1) * sizeof(int))))
         return -1;
@@ -217,49 +213,11 @@ static int add_series(struct scan *s, const struct shape_entry *all, size_t n, i
     return rc;
 }
 
-static double median_over(struct scan *s, int n, int first, int end)
+static void series(struct scan *s, const float *num, const float *den)
 {
-    int points = 0;
+    struct argus_series *q = &s->q;
 
-    for (int i = 0; i < n; i++)
-        if (s->at[i] >= first && s->at[i] < end)
-            s->work[points++] = s->q[i];
-    return argus_median_inplace(s->work, (size_t)points);
-}
-
-/* Fill ratio, onset, recovered, persistence from the series in s->q. */
-static int shift(struct scan *s, struct argus_link_group *g, int n, double min_ratio,
-                 double reference)
-{
-    struct argus_change ch;
-    int held = 0, all = 0;
-
-    if (n < MIN_LENGTH)
-        return 0;
-    ch = reference > 0 ? argus_ratio_change(s->q, (size_t)n, min_ratio, MIN_LENGTH)
-                       : argus_change_find(s->q, (size_t)n, min_ratio, MIN_LENGTH, 0);
-    if (ch.kind == ARGUS_CHANGE_NONE || ch.kind == ARGUS_CHANGE_SPIKES)
-        return 0;
-    g->onset = ch.kind == ARGUS_CHANGE_CONSTANT ? -1 : s->at[ch.onset];
-    g->recovered = ch.recovered < (size_t)n ? s->at[ch.recovered] : -1;
-    g->ramp = ch.kind == ARGUS_CHANGE_RAMP;
-    g->first = g->onset >= 0 ? g->onset : 0;
-    g->end = g->recovered >= 0 ? g->recovered : s->m->n_steps;
-    g->base = reference > 0 ? reference : ch.before;
-    g->ratio = median_over(s, n, g->first, g->end) / g->base;
-    for (int i = 0; i < n; i++)
-        if (s->at[i] >= g->first && s->at[i] < g->end) {
-            all++;
-            held += s->q[i] / g->base >= 1 + 0.5 * (g->ratio - 1);
-        }
-    g->persistence = all ? (double)held / all : 0;
-    return g->ratio >= min_ratio && g->persistence >= 0.8;
-}
-
-static int series(struct scan *s, const float *num, const float *den)
-{
-    int n = 0;
-
+    q->n = 0;
     for (int k = 0; k < s->m->n_steps; k++) {
         double v = num ? (double)num[k] : NAN;
 
@@ -267,16 +225,22 @@ static int series(struct scan *s, const float *num, const float *den)
             v = den[k] > 0 ? v / (double)den[k] : NAN;
         if (!s->m->use[k] || isnan(v) || !(v > 0))
             continue;
-        s->q[n] = v;
-        s->at[n++] = k;
+        q->x[q->n] = v;
+        q->at[q->n++] = k;
     }
-    return n;
 }
 
 /* Did this path get slower against its own past? */
 static int own_past(struct scan *s, struct argus_link_group *g, double min_ratio)
 {
-    return shift(s, g, series(s, g->total, NULL), min_ratio, 0) && g->onset >= 0;
+    struct argus_change change;
+
+    series(s, g->total, NULL);
+    if (s->q.n < ARGUS_SHIFT_MIN_LENGTH)
+        return 0;
+    change = argus_change_find(s->q.x, (size_t)s->q.n, min_ratio, ARGUS_SHIFT_MIN_LENGTH, 0);
+    return argus_shift_place(&g->shift, s->m, &s->q, &change) && g->shift.onset >= 0 &&
+           argus_shift_measure(&g->shift, &s->q, min_ratio);
 }
 
 /* Messages that differ between ranks or steps: their time follows the data, so that the past is no
@@ -296,12 +260,11 @@ static void judge_group(struct scan *s, struct argus_link_group *g)
     if (g->siblings < MIN_SIBLINGS && uneven(s, g))
         return;
     if (g->siblings >= 2) {
-        int n = series(s, g->actual, g->expected);
-
-        g->typical = median_over(s, n, 0, s->m->n_steps);
-        g->compared = n >= MIN_LENGTH;
-        if (!shift(s, g, n, MIN_RATIO, 1.0)) {
-            g->ratio = 1;
+        series(s, g->actual, g->expected);
+        g->typical = argus_series_median(&s->q, 0, s->m->n_steps, NULL);
+        g->compared = s->q.n >= ARGUS_SHIFT_MIN_LENGTH;
+        if (!argus_shift_of_ratio(&g->shift, s->m, &s->q, MIN_RATIO)) {
+            g->shift.ratio = 1;
             return;
         }
         if (g->siblings >= MIN_SIBLINGS) {
@@ -309,23 +272,23 @@ static void judge_group(struct scan *s, struct argus_link_group *g)
             return;
         }
         /* two of a kind: the one that changed against its own past is it */
-        if (g->onset >= 0) {
+        if (g->shift.onset >= 0) {
             struct argus_link_group past = *g;
 
-            if (own_past(s, &past, 1 + 0.6 * (g->ratio - 1))) {
+            if (own_past(s, &past, 1 + 0.6 * (g->shift.ratio - 1))) {
                 g->slow = 1;
                 g->by_past = 1;
                 return;
             }
         }
-        g->split = g->ratio >= SPLIT_RATIO;
+        g->split = g->shift.ratio >= SPLIT_RATIO;
         return;
     }
     if (own_past(s, g, MIN_RATIO_PAST)) {
         g->slow = 1;
         g->by_past = 1;
     } else {
-        g->ratio = 1;
+        g->shift.ratio = 1;
     }
 }
 
@@ -365,7 +328,7 @@ static void common_past(struct scan *s)
         for (size_t j = 0; j < s->n_groups; j++)
             if (s->groups[j].common == (int)i + 1) {
                 s->groups[j].slow = s->groups[j].by_past = 0;
-                s->groups[j].ratio = 1;
+                s->groups[j].shift.ratio = 1;
             }
     }
     free(past);
@@ -395,7 +358,7 @@ static void outliers(struct scan *s)
         median = argus_median(x, n);
         mad = argus_mad(x, n, median);
         /* with many slow paths the spread is theirs: the ratio alone decides */
-        if (slow * 4 <= n && argus_robust_z(g->ratio, median, mad, SPREAD_FLOOR) <= MIN_Z)
+        if (slow * 4 <= n && argus_robust_z(g->shift.ratio, median, mad, SPREAD_FLOOR) <= MIN_Z)
             g->slow = 0;
     }
     free(x);
@@ -411,24 +374,19 @@ static void clear(struct scan *s)
     }
     free(s->groups);
     free(s->group_of);
-    free(s->q);
-    free(s->work);
-    free(s->at);
+    argus_series_clear(&s->q);
 }
 
 int argus_detect_link(const struct argus_model *m, struct argus_evidence_list *out)
 {
     struct scan s = {.m = m};
     struct shape_entry *all = NULL;
-    size_t n = 0, steps = (size_t)m->n_steps + 1;
+    size_t n = 0;
     int n_shapes = 0, rc = -1;
 
-    s.q = malloc(steps * sizeof(double));
-    s.work = malloc(steps * sizeof(double));
-    s.at = malloc(steps * sizeof(int));
     s.group_of = calloc(m->n_comm_classes + 1, sizeof(int));
     all = shapes_of(&s, &n, &n_shapes);
-    if (!s.q || !s.work || !s.at || !s.group_of || !all)
+    if (argus_series_init(&s.q, m) || !s.group_of || !all)
         goto out;
     for (size_t i = 0; i < n; i++)
         if (add_class(&s, all[i].cc))

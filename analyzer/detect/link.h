@@ -5,7 +5,7 @@
 
 #include <argus/record.h>
 
-#include "analyzer/detect/detect.h"
+#include "analyzer/detect/shift.h"
 
 /* A path: a communicator, or one pair within it, and its collectives. */
 struct argus_link_group {
@@ -14,14 +14,13 @@ struct argus_link_group {
     int inter;          /* 1: crosses nodes */
     int *classes;
     size_t n_classes;
-    size_t siblings;                        /* most that one of its classes has, itself included */
-    float *actual, *expected;               /* [n_steps] ns of work a step, classes with siblings */
-    float *total;                           /* [n_steps] all classes; NAN where one is missing */
-    double typical;                         /* median of actual / expected over all steps */
-    int compared;                           /* has siblings and enough steps */
-    int slow, split, by_past, ramp, common; /* common: all of its shape, against their past */
-    int onset, recovered, first, end;
-    double base, ratio, persistence;
+    size_t siblings;                  /* most that one of its classes has, itself included */
+    float *actual, *expected;         /* [n_steps] ns of work a step, classes with siblings */
+    float *total;                     /* [n_steps] all classes; NAN where one is missing */
+    double typical;                   /* median of actual / expected over all steps */
+    int compared;                     /* has siblings and enough steps */
+    int slow, split, by_past, common; /* common: all of its shape, against their past */
+    struct argus_shift shift;
 };
 
 /* From slow and fast paths to the smallest unit that explains them; adds evidence. */

@@ -23,7 +23,7 @@ static double usual_exposed(const struct argus_link_place *p, const struct argus
     size_t n = 0;
 
     if (g->by_past) {
-        for (int i = 0; i < g->first; i++)
+        for (int i = 0; i < g->shift.first; i++)
             if (m->use[i] && !isnan(own_exposed(m, r, i)))
                 work[n++] = own_exposed(m, r, i);
         return argus_median_inplace(work, n);
@@ -58,8 +58,8 @@ int argus_link_add_excess(const struct argus_link_place *p, struct argus_evidenc
             double past = g->by_past && x ? usual_exposed(p, g, r, 0, hit, work) : NAN;
 
             rc = r >= 0 && !x ? -1 : 0;
-            for (int k = g->first; x && k < g->end && k < m->n_steps; k++) {
-                double d = g->by_past ? (double)g->total[k] - g->base
+            for (int k = g->shift.first; x && k < g->shift.end && k < m->n_steps; k++) {
+                double d = g->by_past ? (double)g->total[k] - g->shift.base
                                       : (double)(g->actual[k] - g->expected[k]);
                 double usual, own;
 
@@ -115,7 +115,7 @@ static int add_blocks(const struct argus_link_place *p, struct argus_evidence *e
                 k->count == c->count)
                 o = k;
         }
-    for (int k = g->first; o && !rc && k < g->end && k < m->n_steps; k++) {
+    for (int k = g->shift.first; o && !rc && k < g->shift.end && k < m->n_steps; k++) {
         if (!m->use[k] || isnan(c->work[k]) || isnan(o->work[k]))
             continue;
         x[nx++] = (double)c->work[k];
@@ -162,7 +162,7 @@ static int add_bandwidth(const struct argus_link_place *p, struct argus_evidence
         return 0;
     if (!(x = malloc(((size_t)m->n_steps + 1) * sizeof(*x))))
         return -1;
-    for (int k = g->first; k < g->end && k < m->n_steps; k++)
+    for (int k = g->shift.first; k < g->shift.end && k < m->n_steps; k++)
         if (m->use[k] && c->work[k] > 0)
             x[n++] = (double)c->work[k];
     rate = (double)c->bytes / argus_median_inplace(x, n);
@@ -173,8 +173,9 @@ static int add_bandwidth(const struct argus_link_place *p, struct argus_evidence
         return 0;
     snprintf(note, sizeof(note), "%s, %llu bytes a call, work", m->groups[g->group].name,
              (unsigned long long)c->bytes);
-    return argus_evidence_line(e, m, -1, "algbw_gbps", alg, alg * g->ratio, "GB/s", note) ||
-                   argus_evidence_line(e, m, -1, "busbw_gbps", bus, bus * g->ratio, "GB/s", note)
+    return argus_evidence_line(e, m, -1, "algbw_gbps", alg, alg * g->shift.ratio, "GB/s", note) ||
+                   argus_evidence_line(e, m, -1, "busbw_gbps", bus, bus * g->shift.ratio, "GB/s",
+                                       note)
                ? -1
                : 0;
 }
@@ -199,12 +200,12 @@ int argus_link_describe(const struct argus_link_place *p, struct argus_evidence 
         slow++;
         past |= g->by_past;
         weight += p->excess[i];
-        ratio += p->excess[i] * g->ratio;
-        held += p->excess[i] * g->persistence;
-        if (g->onset >= 0 && (onset < 0 || g->onset < onset))
-            onset = g->onset;
-        if (g->recovered > recovered)
-            recovered = g->recovered;
+        ratio += p->excess[i] * g->shift.ratio;
+        held += p->excess[i] * g->shift.persistence;
+        if (g->shift.onset >= 0 && (onset < 0 || g->shift.onset < onset))
+            onset = g->shift.onset;
+        if (g->shift.recovered > recovered)
+            recovered = g->shift.recovered;
         if (lines < 6) {
             const struct argus_comm_class *c = &m->comm_classes[g->classes[0]];
             char note[200];
@@ -212,7 +213,7 @@ int argus_link_describe(const struct argus_link_place *p, struct argus_evidence 
             snprintf(note, sizeof(note), "%s, %llu bytes, transfer time against %s",
                      m->groups[g->group].name, (unsigned long long)c->bytes,
                      g->by_past ? "its own past" : "groups of the same shape");
-            if (argus_evidence_line(e, m, -1, "link_residual", g->ratio, 1.0, "ratio", note))
+            if (argus_evidence_line(e, m, -1, "link_residual", g->shift.ratio, 1.0, "ratio", note))
                 return -1;
             if (!lines++) {
                 snprintf(name, sizeof(name), "%s", m->groups[g->group].name);

@@ -235,22 +235,22 @@ static int split(struct argus_link_place *p, struct argus_evidence_list *out)
 
             if (r >= 0 && (!x || argus_evidence_rank(e, r)))
                 return -1;
-            for (int k = g->first; x && k < g->end && k < p->m->n_steps; k++)
+            for (int k = g->shift.first; x && k < g->shift.end && k < p->m->n_steps; k++)
                 if (p->m->use[k] && g->actual[k] > g->expected[k])
                     x[k] = g->actual[k] - g->expected[k];
         }
-        e->effect = g->ratio - 1;
-        e->persistence = g->persistence;
-        e->onset = g->onset >= 0 ? g->onset : ARGUS_UNKNOWN;
+        e->effect = g->shift.ratio - 1;
+        e->persistence = g->shift.persistence;
+        e->onset = g->shift.onset >= 0 ? g->shift.onset : ARGUS_UNKNOWN;
         e->phase = "communication";
         e->pattern = "persistent";
-        if (argus_evidence_line(e, p->m, -1, "link_residual", g->ratio, 1.0, "ratio",
+        if (argus_evidence_line(e, p->m, -1, "link_residual", g->shift.ratio, 1.0, "ratio",
                                 p->m->groups[g->group].name))
             return -1;
         argus_evidence_text(e,
                             "transfers in %s take %.2f times as long as in the only other group of "
                             "that shape; nothing in the job tells which is normal",
-                            p->m->groups[g->group].name, g->ratio);
+                            p->m->groups[g->group].name, g->shift.ratio);
     }
     return 0;
 }
@@ -270,8 +270,8 @@ int argus_link_locate(const struct argus_model *m, struct argus_link_group *grou
             const struct argus_link_group *g = &groups[i];
             int steps = 0;
 
-            for (int k = g->first; g->slow && k < g->end && k < m->n_steps; k++) {
-                double d = g->by_past ? (double)g->total[k] - g->base
+            for (int k = g->shift.first; g->slow && k < g->shift.end && k < m->n_steps; k++) {
+                double d = g->by_past ? (double)g->total[k] - g->shift.base
                                       : (double)(g->actual[k] - g->expected[k]);
 
                 if (!m->use[k] || isnan(d))

@@ -7,13 +7,11 @@
 #include <config.h>
 #include <stdlib.h>
 
-#include "analyzer/detect/detect.h"
-#include "analyzer/stats/stats.h"
+#include "analyzer/detect/shift.h"
 
 #define BOUND_SHARE 0.5     /* of the step */
 #define ONE_CALL_SHARE 0.33 /* ... that a single call takes */
 #define MIN_RATIO 1.03      /* of a regression; the scan asks for significance */
-#define MIN_LENGTH 10
 
 /* Median over ranks of the median over steps of a column, ns. */
 static double typical(const struct argus_model *m, enum argus_column c, enum argus_column minus)
@@ -90,58 +88,52 @@ static int bound(const struct argus_model *m, struct argus_evidence_list *out, d
     return argus_evidence_line(e, m, -1, "share_of_step", share, NAN, "share", what);
 }
 
-static int regression(const struct argus_model *m, struct argus_evidence_list *out)
+static int report_regression(const struct argus_model *m, struct argus_evidence_list *out,
+                             const struct argus_series *y, const struct argus_change *ch,
+                             const struct argus_shift *shift)
 {
-    size_t steps = (size_t)m->n_steps + 1;
-    double *y = malloc(steps * sizeof(*y));
-    int *at = malloc(steps * sizeof(int)), n = 0, rc = 0;
-    struct argus_change ch = {0};
-    struct argus_evidence *e;
+    struct argus_evidence *e = argus_evidence_add(out, "uniform", ARGUS_VERDICT_UNIFORM_SLOWDOWN);
 
-    if (!y || !at) {
-        rc = -1;
-        goto out;
-    }
-    for (int k = 0; k < m->n_steps; k++)
-        if (m->use[k]) {
-            y[n] = argus_model_step_time(m, k);
-            at[n++] = k;
-        }
-    if (n >= 2 * MIN_LENGTH)
-        ch = argus_change_find(y, (size_t)n, MIN_RATIO, MIN_LENGTH, 0);
-    if (ch.kind != ARGUS_CHANGE_STEP && ch.kind != ARGUS_CHANGE_EPISODE &&
-        ch.kind != ARGUS_CHANGE_RAMP)
-        goto out;
-    e = argus_evidence_add(out, "uniform", ARGUS_VERDICT_UNIFORM_SLOWDOWN);
-    if (!e) {
-        rc = -1;
-        goto out;
-    }
-    e->onset = at[ch.onset];
-    e->recovered = ch.recovered < (size_t)n ? at[ch.recovered] : ARGUS_UNKNOWN;
+    if (!e)
+        return -1;
+    argus_shift_describe(shift, e);
     e->outside = 2;
     e->subkind = "regression";
-    e->pattern = ch.kind == ARGUS_CHANGE_RAMP      ? "ramp"
-                 : ch.kind == ARGUS_CHANGE_EPISODE ? "episode"
-                                                   : "persistent";
-    e->effect = ch.ratio - 1;
-    for (size_t i = 0; i < m->n_ranks && !rc; i++) {
+    for (size_t i = 0; i < m->n_ranks; i++) {
         float *x = argus_evidence_excess(e, m, (int)i);
 
         if (!x)
-            rc = -1;
-        for (size_t p = ch.onset; x && p < ch.recovered; p++)
-            x[at[p]] = (float)(y[p] > ch.before ? y[p] - ch.before : 0);
+            return -1;
+        for (size_t p = ch->onset; p < ch->recovered; p++)
+            x[y->at[p]] = (float)(y->x[p] > ch->before ? y->x[p] - ch->before : 0);
     }
     argus_evidence_text(e,
                         "the step takes %.1f ms since step %d, %.1f ms before, on all ranks alike",
-                        ch.after / 1e6, at[ch.onset], ch.before / 1e6);
-    if (!rc)
-        rc = argus_evidence_line(e, m, -1, "step_ms", ch.after / 1e6, ch.before / 1e6, "ms",
-                                 "median since onset, before");
+                        ch->after / 1e6, shift->onset, ch->before / 1e6);
+    return argus_evidence_line(e, m, -1, "step_ms", ch->after / 1e6, ch->before / 1e6, "ms",
+                               "median since onset, before");
+}
+
+static int regression(const struct argus_model *m, struct argus_evidence_list *out)
+{
+    struct argus_series y;
+    struct argus_change ch;
+    struct argus_shift shift;
+    int rc = argus_series_init(&y, m);
+
+    if (rc)
+        goto out;
+    argus_series_step_times(&y, m);
+    if (y.n < 2 * ARGUS_SHIFT_MIN_LENGTH)
+        goto out;
+    ch = argus_change_find(y.x, (size_t)y.n, MIN_RATIO, ARGUS_SHIFT_MIN_LENGTH, 0);
+    if (argus_shift_place(&shift, m, &y, &ch)) {
+        shift.ratio = ch.ratio;
+        shift.persistence = 1;
+        rc = report_regression(m, out, &y, &ch, &shift);
+    }
 out:
-    free(y);
-    free(at);
+    argus_series_clear(&y);
     return rc;
 }
 
