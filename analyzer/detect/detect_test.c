@@ -167,6 +167,42 @@ static void times(void **state)
     check(&s, ARGUS_VERDICT_OK, -1);
 }
 
+/* A fault that is there for most of the job has its onset where it began: of a rank against many, of one
+ * of two, of a link against its siblings and of copies. */
+static void early_onsets(void **state)
+{
+    (void)state;
+    for (int onset = 6; onset <= 24; onset += 6)
+        for (int what = 0; what < 4; what++) {
+            struct job_spec s;
+            struct job_fault *f;
+            struct argus_verdict *v;
+
+            f = one(&s, what == 1 ? 2 : what == 2 ? 16 : 8, JOB_SLOW_RANK, 1);
+            f->factor = 1.3;
+            f->from = onset;
+            if (what == 2) {
+                f->kind = JOB_LINK_NIC;
+                f->factor = 5;
+                s.tp = s.ranks_per_node = 4;
+            } else if (what == 3) {
+                f->kind = JOB_SLOW_COPY;
+                f->factor = 2;
+                f = job_spec_fault(&s, JOB_COPY_BOUND);
+                f->rank = -1;
+                f->ms = 15;
+            }
+            if (what == 1 && onset < 18)
+                continue; /* of two, the one that changed: a past of ten steps that are compared */
+            v = verdict_of(&s);
+            assert_int_equal(v->kind,
+                             what < 2 ? ARGUS_VERDICT_COMPUTE_STRAGGLER : ARGUS_VERDICT_SLOW_LINK);
+            if (v->onset_step < onset - 1 || v->onset_step > onset + 1)
+                fail_msg("case %d: since %d, not %d", what, v->onset_step, onset);
+            argus_verdict_destroy(v);
+        }
+}
+
 static void five_percent(void **state)
 {
     (void)state;
@@ -411,6 +447,64 @@ static void expert_shards(void **state)
                 s.n_faults--;
             }
         }
+}
+
+static struct argus_model *model_of(const struct job_spec *s)
+{
+    argus_error_t err = {{0}};
+    struct argus_model *m;
+
+    empty_dir();
+    if (job_run(s, dir, &err) || !(m = argus_model_load(dir, NULL, &err)))
+        fail_msg("%s", err.text);
+    return m;
+}
+
+/* What a communicator is for is told without its name. */
+static void kinds_without_names(void **state)
+{
+    static const struct {
+        int world, tp, pp, ep, ranks_per_node;
+    } rows[] = {
+        {8, 1, 1, 1, 8},  {8, 1, 1, 4, 8},  {8, 1, 1, 8, 4},  {8, 1, 1, 2, 2},
+        {8, 2, 1, 2, 8},  {8, 2, 1, 4, 4},  {16, 2, 1, 4, 4}, {16, 2, 2, 2, 4},
+        {12, 1, 1, 3, 4}, {16, 4, 1, 1, 8}, {16, 2, 4, 1, 4}, {16, 1, 2, 4, 4},
+        {8, 1, 2, 1, 8},  {8, 1, 2, 2, 4},  {8, 4, 2, 1, 8},  {16, 2, 2, 4, 16},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct job_spec s;
+        struct argus_model *named, *m;
+
+        job_spec_init(&s, rows[i].world);
+        s.tp = rows[i].tp;
+        s.pp = rows[i].pp;
+        s.ep = rows[i].ep;
+        s.ranks_per_node = rows[i].ranks_per_node;
+        s.steps = 24;
+        s.names = 1;
+        named = model_of(&s);
+        s.names = 0;
+        m = model_of(&s);
+        for (size_t g = 0; g < m->n_groups; g++)
+            for (size_t o = 0; o < named->n_groups; o++)
+                if (named->groups[o].hash == m->groups[g].hash && named->groups[o].name &&
+                    strncmp(named->groups[o].name, "world", 5) &&
+                    named->groups[o].kind != m->groups[g].kind)
+                    fail_msg("row %zu: %s is %s", i, named->groups[o].name,
+                             argus_group_kind_name(m->groups[g].kind));
+        if (m->topology.tp != s.tp || m->topology.pp != s.pp || m->topology.ep != s.ep ||
+            m->topology.dp != s.world / (s.tp * s.pp))
+            fail_msg("row %zu: tp=%d pp=%d dp=%d ep=%d", i, m->topology.tp, m->topology.pp,
+                     m->topology.dp, m->topology.ep);
+        for (size_t r = 0; r < m->n_ranks; r++)
+            if (m->ranks[r].tp != named->ranks[r].tp || m->ranks[r].dp != named->ranks[r].dp ||
+                m->ranks[r].pp != named->ranks[r].pp || m->ranks[r].ep != named->ranks[r].ep)
+                fail_msg("row %zu: rank %zu is elsewhere", i, r);
+        argus_model_destroy(named);
+        argus_model_destroy(m);
+    }
 }
 
 static void nobody(void **state)
@@ -679,6 +773,7 @@ int main(void)
         cmocka_unit_test(little_that_costs_much),
         cmocka_unit_test(slow_copies),
         cmocka_unit_test(times),
+        cmocka_unit_test(early_onsets),
         cmocka_unit_test(five_percent),
         cmocka_unit_test(stalls),
         cmocka_unit_test(rotating_stall),
@@ -686,6 +781,7 @@ int main(void)
         cmocka_unit_test(bandwidth_factors),
         cmocka_unit_test(imbalances),
         cmocka_unit_test(nobody),
+        cmocka_unit_test(kinds_without_names),
         cmocka_unit_test(two_faults),
         cmocka_unit_test(a_node),
         cmocka_unit_test(expert_shards),

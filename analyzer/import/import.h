@@ -90,6 +90,9 @@ struct import_trace {
     uint64_t unmatched_sum;    /* fingerprint of their functions in order */
 };
 
+/* Room for one more of `n` items in a growing array; -1: no memory. */
+int import_room(void **array, size_t *size, size_t n, size_t item);
+
 /* Start empty, rank unknown.  Frees nothing that was there. */
 int import_trace_init(struct import_trace *t, const char *path, const char *source,
                       argus_error_t *err);

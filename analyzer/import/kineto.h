@@ -18,6 +18,9 @@ struct kineto_text { /* grows; kept over events */
     char *s;
     size_t length, size;
 };
+/* The value itself; one more of a list, as "0, 4, 8".  -1: no memory. */
+int kineto_text_set(struct kineto_text *to, struct kineto_slice v);
+int kineto_text_add(struct kineto_text *to, struct kineto_slice v);
 
 #define KINETO_DEVICES 16
 

@@ -80,33 +80,16 @@ int64_t kineto_time(struct kineto_slice v)
     return ns >= TIME_MAX ? NO_TIME : negative ? -ns : ns;
 }
 
-static void text_set(struct kineto_event *e, struct kineto_text *to, struct kineto_slice v)
-{
-    if (v.length + 1 > to->size) {
-        char *p = realloc(to->s, v.length + 64);
-
-        if (!p) {
-            e->failed = 1;
-            return;
-        }
-        to->s = p;
-        to->size = v.length + 64;
-    }
-    memcpy(to->s, v.text, v.length);
-    to->s[v.length] = '\0';
-    to->length = v.length;
-}
-
-/* One more number of a list, as "0, 4, 8". */
-static int text_list(struct kineto_text *to, struct kineto_slice v)
+int kineto_text_add(struct kineto_text *to, struct kineto_slice v)
 {
     if (to->length + v.length + 3 > to->size) {
-        char *p = realloc(to->s, to->size * 2 + v.length + 64);
+        size_t size = to->size * 2 + v.length + 64;
+        char *p = realloc(to->s, size);
 
         if (!p)
             return -1;
         to->s = p;
-        to->size = to->size * 2 + v.length + 64;
+        to->size = size;
     }
     if (to->length) {
         memcpy(to->s + to->length, ", ", 2);
@@ -116,6 +99,12 @@ static int text_list(struct kineto_text *to, struct kineto_slice v)
     to->length += v.length;
     to->s[to->length] = '\0';
     return 0;
+}
+
+int kineto_text_set(struct kineto_text *to, struct kineto_slice v)
+{
+    to->length = 0;
+    return kineto_text_add(to, v);
 }
 
 static const char *text_of(const struct kineto_text *t)
@@ -161,9 +150,9 @@ void kineto_event_field(struct kineto_event *e, const char *key, struct kineto_s
     if (!strcmp(key, "ph"))
         e->phase = v.length == 1 ? v.text[0] : 0;
     else if (!strcmp(key, "cat"))
-        text_set(e, &e->category, v);
+        e->failed |= kineto_text_set(&e->category, v) != 0;
     else if (!strcmp(key, "name"))
-        text_set(e, &e->name, v);
+        e->failed |= kineto_text_set(&e->name, v) != 0;
     else if (!strcmp(key, "ts"))
         e->start = kineto_time(v);
     else if (!strcmp(key, "dur"))
@@ -208,15 +197,15 @@ void kineto_event_arg(struct kineto_event *e, const char *key, struct kineto_sli
     else if (!strcmp(key, "block"))
         dimension(e->block, &e->n_block, v);
     else if (!strcmp(key, "Collective name"))
-        text_set(e, &e->collective, v);
+        e->failed |= kineto_text_set(&e->collective, v) != 0;
     else if (!strcmp(key, "dtype"))
-        text_set(e, &e->dtype, v);
+        e->failed |= kineto_text_set(&e->dtype, v) != 0;
     else if (!strcmp(key, "Process Group Name"))
-        text_set(e, &e->group_name, v);
+        e->failed |= kineto_text_set(&e->group_name, v) != 0;
     else if (!strcmp(key, "Process Group Ranks") && v.kind == KINETO_STRING)
-        text_set(e, &e->group_ranks, v);
+        e->failed |= kineto_text_set(&e->group_ranks, v) != 0;
     else if (!strcmp(key, "Process Group Ranks") && v.kind == KINETO_NUMBER)
-        e->failed |= text_list(&e->group_ranks, v) != 0;
+        e->failed |= kineto_text_add(&e->group_ranks, v) != 0;
 }
 
 static uint64_t message_bytes(const struct kineto_event *e, int func, int dtype)

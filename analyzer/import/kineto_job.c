@@ -30,30 +30,6 @@ void kineto_distributed(struct import_trace *t, const char *key, struct kineto_s
     }
 }
 
-static int set(struct kineto_text *to, struct kineto_slice v, int append)
-{
-    size_t need = (append ? to->length : 0) + v.length + 3;
-
-    if (need > to->size) {
-        char *p = realloc(to->s, need * 2);
-
-        if (!p)
-            return -1;
-        to->s = p;
-        to->size = need * 2;
-    }
-    if (!append)
-        to->length = 0;
-    if (append && to->length) {
-        memcpy(to->s + to->length, ", ", 2);
-        to->length += 2;
-    }
-    memcpy(to->s + to->length, v.text, v.length);
-    to->length += v.length;
-    to->s[to->length] = '\0';
-    return 0;
-}
-
 void kineto_group_start(struct kineto_groups *g)
 {
     free(g->open.name.s);
@@ -67,11 +43,11 @@ void kineto_group_field(struct kineto_groups *g, int depth, const char *key, str
     if (!g->is_open)
         return;
     if (depth == 4 && !strcmp(key, "pg_name"))
-        set(&g->open.name, v, 0);
+        kineto_text_set(&g->open.name, v);
     else if (depth == 4 && !strcmp(key, "pg_size"))
         g->open.size = kineto_integer(v, 0);
     else if (!strcmp(key, "ranks") && v.kind != KINETO_OTHER)
-        set(&g->open.ranks, v, depth == 5);
+        (depth == 5 ? kineto_text_add : kineto_text_set)(&g->open.ranks, v);
 }
 
 int kineto_group_finish(struct kineto_groups *g)

@@ -45,21 +45,6 @@ struct joiner {
     size_t n_launches;
 };
 
-static int grow(void **array, size_t *size, size_t n, size_t item)
-{
-    size_t more = *size ? *size * 2 : 64;
-    void *p;
-
-    if (n < *size)
-        return 0;
-    p = realloc(*array, more * item);
-    if (!p)
-        return -1;
-    *array = p;
-    *size = more;
-    return 0;
-}
-
 struct payload {
     uint64_t comm, bytes;
     int64_t peer, ranks, rank;
@@ -127,14 +112,14 @@ static int remember(struct joiner *j, int64_t thread, int64_t start, const char 
     if (!strncmp(name, "ncclCommInit", 12)) {
         if (p->ranks <= 0 || p->ranks > 1 << 24 || p->rank < 0 || p->rank >= p->ranks)
             return 0;
-        if (grow((void **)&j->comms, &j->comms_size, j->n_comms, sizeof(*j->comms)) != 0)
+        if (import_room((void **)&j->comms, &j->comms_size, j->n_comms, sizeof(*j->comms)) != 0)
             return -1;
         j->comms[j->n_comms++] = (struct comm){p->comm, (uint32_t)p->ranks, (uint32_t)p->rank};
         return 0;
     }
     if (!func || !p->comm)
         return 0;
-    if (grow((void **)&j->calls, &j->calls_size, j->n_calls, sizeof(*j->calls)) != 0)
+    if (import_room((void **)&j->calls, &j->calls_size, j->n_calls, sizeof(*j->calls)) != 0)
         return -1;
     j->calls[j->n_calls++] =
         (struct call){.thread = thread,

@@ -37,8 +37,7 @@ void import_trace_free(struct import_trace *t)
     memset(t, 0, sizeof(*t));
 }
 
-/* Room for one more of `n`; -1: no memory. */
-static int room(void **array, size_t *size, size_t n, size_t item)
+int import_room(void **array, size_t *size, size_t n, size_t item)
 {
     size_t more = *size ? *size * 2 : 256;
     void *p;
@@ -133,7 +132,8 @@ uint32_t import_string(struct import_trace *t, const char *s, size_t length)
     }
     if (t->n_strings >= ENTRIES_MAX || length > TEXT_MAX || t->text_bytes + length + 1 > TEXT_MAX ||
         text_room(t, length + 1) != 0 ||
-        room((void **)&t->string_at, &t->strings_size, t->n_strings, sizeof(*t->string_at)) != 0)
+        import_room((void **)&t->string_at, &t->strings_size, t->n_strings,
+                    sizeof(*t->string_at)) != 0)
         return ARGUS_NONE;
     id = (uint32_t)t->n_strings++;
     t->string_at[id] = (uint32_t)t->text_bytes;
@@ -162,7 +162,7 @@ uint32_t import_op(struct import_trace *t, const struct import_op *op)
             return t->op_slots[at] - 1;
     }
     if (t->n_ops >= ENTRIES_MAX ||
-        room((void **)&t->ops, &t->ops_size, t->n_ops, sizeof(*t->ops)) != 0)
+        import_room((void **)&t->ops, &t->ops_size, t->n_ops, sizeof(*t->ops)) != 0)
         return ARGUS_NONE;
     t->ops[t->n_ops] = *op;
     t->op_slots[at] = (uint32_t)t->n_ops + 1;
@@ -179,7 +179,7 @@ uint32_t import_group(struct import_trace *t, const struct import_group *group)
             return (uint32_t)i;
     }
     if (t->n_groups >= 65536 ||
-        room((void **)&t->groups, &t->groups_size, t->n_groups, sizeof(*t->groups)) != 0)
+        import_room((void **)&t->groups, &t->groups_size, t->n_groups, sizeof(*t->groups)) != 0)
         return ARGUS_NONE;
     t->groups[t->n_groups] = *group;
     return (uint32_t)t->n_groups++;
@@ -189,7 +189,7 @@ int import_event(struct import_trace *t, int64_t start, int64_t duration, uint32
                  uint32_t correlation)
 {
     if (op == ARGUS_NONE ||
-        room((void **)&t->events, &t->events_size, t->n_events, sizeof(*t->events)) != 0)
+        import_room((void **)&t->events, &t->events_size, t->n_events, sizeof(*t->events)) != 0)
         return -1;
     t->events[t->n_events++] = (struct import_event){start, duration, op, correlation};
     return 0;
@@ -198,7 +198,7 @@ int import_event(struct import_trace *t, int64_t start, int64_t duration, uint32
 int import_mark(struct import_trace *t, const struct import_mark *mark)
 {
     if (mark->name == ARGUS_NONE ||
-        room((void **)&t->marks, &t->marks_size, t->n_marks, sizeof(*t->marks)) != 0)
+        import_room((void **)&t->marks, &t->marks_size, t->n_marks, sizeof(*t->marks)) != 0)
         return -1;
     t->marks[t->n_marks++] = *mark;
     return 0;

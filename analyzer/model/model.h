@@ -182,7 +182,7 @@ struct argus_model_keys { /* step.json, else the defaults */
 };
 
 struct argus_topology {
-    int tp, pp, dp, ep;
+    int tp, pp, dp, ep; /* tp and dp 0: the data do not tell which is which */
     const char *source; /* "inferred", "names", "option" */
 };
 

@@ -4,8 +4,10 @@
  *
  * In this order: what the user says (--topology), what the communicator is
  * called, what it does: nothing but send and receive = pipeline; all-to-all =
- * experts; of the rest, many calls a step between neighbouring ranks =
- * tensor, few between distant ones = data.
+ * experts; the same shard of several of them, within a group that holds both =
+ * replicas of experts; of the rest, many calls a step between neighbouring
+ * ranks = tensor, few between distant ones = data.  Where a group may be the
+ * one or the other it has no kind and the topology says 0: not known.
  */
 #include <config.h>
 #include <ctype.h>
@@ -16,7 +18,7 @@
 
 #include <argus/record.h>
 
-#include "analyzer/model/digest.h"
+#include "analyzer/model/topology.h"
 
 /* A word of a name, between non-letters: "pp" in "pp_0_16", not in "mapping". */
 static int has_word(const char *name, const char *word)
@@ -55,24 +57,6 @@ static enum argus_group_kind kind_of_name(const char *name)
     if (has_word(name, "dp") || contains(name, "data_parallel") || has_word(name, "fsdp"))
         return ARGUS_GROUP_DP;
     return ARGUS_GROUP_OTHER;
-}
-
-/* Distance between the ranks of neighbouring members; 0: not known or uneven. */
-static int stride(const struct argus_model *m, const struct argus_group *g)
-{
-    int found = 0;
-
-    for (uint32_t i = 1; i < g->size; i++) {
-        int a = g->members[i - 1], b = g->members[i], d;
-
-        if (a < 0 || b < 0)
-            continue;
-        d = m->ranks[b].rank - m->ranks[a].rank;
-        if (found && d != found)
-            return 0;
-        found = d;
-    }
-    return found;
 }
 
 static int only_pairs(const struct argus_model_build *b, size_t g)
@@ -115,51 +99,6 @@ static enum argus_group_kind kind_of_use(const struct argus_model_build *b, size
     if (only_pairs(b, g))
         return ARGUS_GROUP_PP;
     return ARGUS_GROUP_OTHER;
-}
-
-/* The groups left over are gradients (DP) or activations (TP): activations go between neighbours,
- * often and with every layer. */
-static void settle(struct argus_model *m)
-{
-    int least = 0, most = 0, world = 0, expert = 0;
-    double calls_least = 0;
-
-    for (size_t g = 0; g < m->n_groups; g++) {
-        const struct argus_group *gr = &m->groups[g];
-        int s = stride(m, gr);
-
-        expert |= gr->kind == ARGUS_GROUP_EP;
-        if (gr->kind != ARGUS_GROUP_OTHER || gr->size < 2 || gr->per_step <= 0 || gr->pseudo)
-            continue;
-        if ((int)gr->size == m->world) {
-            world = 1;
-            continue;
-        }
-        if (s <= 0)
-            continue;
-        if (!least || s < least) {
-            least = s;
-            calls_least = gr->per_step;
-        }
-        if (s > most)
-            most = s;
-    }
-    for (size_t g = 0; g < m->n_groups; g++) {
-        struct argus_group *gr = &m->groups[g];
-        int s = stride(m, gr);
-
-        if (gr->kind != ARGUS_GROUP_OTHER || gr->size < 2)
-            continue;
-        if ((int)gr->size == m->world)
-            /* the world carries gradients unless smaller strided groups do */
-            gr->kind = least && most > 1 ? ARGUS_GROUP_WORLD : ARGUS_GROUP_DP;
-        else if (s == least && least == 1 &&
-                 (most > least || world || gr->nodes <= 1 || calls_least >= 16))
-            gr->kind = ARGUS_GROUP_TP;
-        else
-            gr->kind = expert && s > 1 ? ARGUS_GROUP_DP : ARGUS_GROUP_DP;
-    }
-    (void)calls_least;
 }
 
 int argus_topology_parse(const char *text, struct argus_topology *t, argus_error_t *err)
@@ -290,7 +229,7 @@ static int pipelines(struct argus_model *m)
 static void coordinates(struct argus_model *m)
 {
     struct argus_topology *t = &m->topology;
-    int tp = 1, ep = 1, dp = 1, named_tp = 0;
+    int tp = 1, ep = 1, dp = 1, named_tp = 0, unknown = 0;
 
     for (size_t g = 0; g < m->n_groups; g++) {
         const struct argus_group *gr = &m->groups[g];
@@ -302,6 +241,7 @@ static void coordinates(struct argus_model *m)
             ep = size;
         if (gr->kind == ARGUS_GROUP_DP && size > dp)
             dp = size;
+        unknown |= gr->kind == ARGUS_GROUP_OTHER && argus_group_is_stage(m, gr) && gr->per_step > 0;
         for (uint32_t i = 0; i < gr->size; i++) {
             struct argus_model_rank *r = gr->members[i] >= 0 ? &m->ranks[gr->members[i]] : NULL;
 
@@ -309,37 +249,20 @@ static void coordinates(struct argus_model *m)
                 continue;
             if (gr->kind == ARGUS_GROUP_TP)
                 r->tp = (int)i;
-            else if (gr->kind == ARGUS_GROUP_DP)
+            else if (gr->kind == ARGUS_GROUP_DP && size >= dp)
                 r->dp = (int)i;
             else if (gr->kind == ARGUS_GROUP_EP)
                 r->ep = (int)i;
         }
     }
     /* ranks that were not recorded may be tensor peers */
-    if (!named_tp && dp > 1 && m->world % (dp * t->pp) == 0)
+    if (!named_tp && dp > 1 && (int)m->n_ranks < m->world && m->world % (dp * t->pp) == 0)
         tp = m->world / (dp * t->pp);
     t->tp = tp;
     t->ep = ep;
     t->dp = m->world / (tp * t->pp) > 0 ? m->world / (tp * t->pp) : 1;
-}
-
-/* Where a rank is in more than one group of experts the largest has the shards. */
-static void shards(struct argus_model *m)
-{
-    for (size_t i = 0; i < m->n_ranks; i++)
-        m->ranks[i].shard = m->ranks[i].expert_group = -1;
-    for (size_t g = 0; g < m->n_groups; g++) {
-        const struct argus_group *gr = &m->groups[g];
-
-        for (uint32_t i = 0; i < gr->size && gr->kind == ARGUS_GROUP_EP && !gr->pseudo; i++) {
-            struct argus_model_rank *r = gr->members[i] >= 0 ? &m->ranks[gr->members[i]] : NULL;
-
-            if (!r || (r->expert_group >= 0 && m->groups[r->expert_group].size >= gr->size))
-                continue;
-            r->shard = (int)i;
-            r->expert_group = (int)g;
-        }
-    }
+    if (unknown)
+        t->tp = t->dp = 0;
 }
 
 static void name_groups(struct argus_model *m)
@@ -382,15 +305,17 @@ int argus_model_build_topology(struct argus_model_build *b, argus_error_t *err)
                                t->dp, m->world);
         regular_coordinates(m);
         kinds_from_coordinates(m);
-        shards(m);
+        argus_topology_shards(m);
+        if (argus_topology_expert_data(m))
+            return argus_error(err, "%s: no memory", m->dir);
         name_groups(m);
         return 0;
     }
-    settle(m);
-    if (pipelines(m))
+    argus_topology_shards(m);
+    if (argus_topology_expert_data(m) || pipelines(m))
         return argus_error(err, "%s: no memory", m->dir);
+    argus_topology_settle(m);
     coordinates(m);
-    shards(m);
     if (named)
         t->source = "names";
     name_groups(m);

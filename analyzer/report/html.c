@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The HTML report: one file that needs nothing else. */
 #include <config.h>
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "analyzer/report/html.h"
 #include "analyzer/report/words.h"
+#include "analyzer/util/replace.h"
 
 #define LIST_MAX 200 /* lines of a list that names ranks or sentences */
 
@@ -72,10 +73,12 @@ static void head(struct html *h)
     html_put(h, "</h1>\n");
 }
 
-static void entry(struct html *h, const char *name, const char *text)
+static void entry(void *arg, const char *name, const char *text)
 {
+    struct html *h = arg;
+
     html_put(h, "<dt>");
-    html_text(h, name);
+    html_textf(h, "%c%s", toupper((unsigned char)name[0]), name + 1);
     html_put(h, "</dt><dd>");
     html_text(h, text);
     html_put(h, "</dd>");
@@ -84,7 +87,6 @@ static void entry(struct html *h, const char *name, const char *text)
 static void card(struct html *h)
 {
     const struct argus_verdict *v = h->v;
-    char text[2048];
     const char *look = v->kind == ARGUS_VERDICT_OK ? "ok" : argus_severity_name(v->severity);
 
     fprintf(h->out, "<div class=\"card %s\" id=\"verdict\"><p class=\"verdict\">", look);
@@ -97,18 +99,7 @@ static void card(struct html *h)
     html_put(h, "</small></p>\n<p>");
     html_text(h, argus_words_meaning(v));
     html_put(h, "</p><dl>");
-    if (v->subkind)
-        entry(h, v->kind == ARGUS_VERDICT_INSUFFICIENT_DATA ? "Missing" : "Kind", v->subkind);
-    if (argus_verdict_is_fail_slow(v->kind)) {
-        argus_words_who(v, text, sizeof(text));
-        entry(h, "Who", text);
-        argus_words_since(v, text, sizeof(text));
-        entry(h, "Since", text);
-        argus_words_cost(v, text, sizeof(text));
-        entry(h, "Cost", text);
-    }
-    argus_words_job(v, text, sizeof(text));
-    entry(h, "Job", text);
+    argus_words_facts(v, entry, h);
     html_put(h, "</dl></div>\n");
 }
 
@@ -287,31 +278,12 @@ int argus_report_html_to(FILE *out, const struct argus_verdict *v, const struct 
 int argus_report_html(const char *path, const struct argus_verdict *v, const struct argus_model *m,
                       argus_error_t *err)
 {
+    struct argus_replacement r;
     struct html h = {.v = v, .m = m};
-    char *temporary = NULL;
-    int rc = -1, failed;
 
-    if (asprintf(&temporary, "%s.%ld.tmp", path, (long)getpid()) < 0) {
-        temporary = NULL;
-        argus_error(err, "%s: no memory for the report", path);
-        goto out;
-    }
-    unlink(temporary); /* of an earlier process with our id */
-    h.out = fopen(temporary, "wxe");
-    if (!h.out) {
-        argus_error(err, "%s: cannot be written: %s", path, strerror(errno));
-        goto out;
-    }
+    if (argus_replace_open(&r, path, err))
+        return -1;
+    h.out = r.out;
     page(&h);
-    failed = fflush(h.out) || ferror(h.out);
-    if (fclose(h.out) || failed || h.failed || rename(temporary, path) < 0) {
-        argus_error(err, "%s: cannot be written: %s", path,
-                    h.failed ? "no memory for a picture" : strerror(errno));
-        unlink(temporary);
-        goto out;
-    }
-    rc = 0;
-out:
-    free(temporary);
-    return rc;
+    return argus_replace_finish(&r, h.failed ? "no memory for a picture" : NULL, 0, err);
 }

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The terminal report: the verdict's card, its evidence, then what the rest of the data says. */
 #include <config.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "analyzer/report/page.h"
 #include "analyzer/report/report.h"
 #include "analyzer/report/strips.h"
 #include "analyzer/report/words.h"
+#include "analyzer/util/replace.h"
 
 #define LABEL 12         /* column of the card's values */
 #define EVIDENCE_ROWS 16 /* lines of a table before "and N more" */
@@ -27,8 +26,10 @@ static enum argus_ink severity_ink(const struct argus_verdict *v)
     return (unsigned)v->severity < ARGUS_SEVERITY_COUNT ? ink[v->severity] : ARGUS_INK_PLAIN;
 }
 
-static void card_line(struct argus_page *p, const char *label, const char *text)
+static void card_line(void *page, const char *label, const char *text)
 {
+    struct argus_page *p = page;
+
     argus_page_put(p, "  ");
     argus_page_ink(p, ARGUS_INK_DIM);
     argus_page_put(p, label);
@@ -58,8 +59,6 @@ static void title(struct argus_page *p, const struct argus_verdict *v)
 
 static void card(struct argus_page *p, const struct argus_verdict *v)
 {
-    char text[1024];
-
     argus_page_put(p, "  ");
     argus_page_ink(p, severity_ink(v));
     argus_page_put(p, argus_verdict_kind_name(v->kind));
@@ -72,18 +71,7 @@ static void card(struct argus_page *p, const struct argus_verdict *v)
     }
     argus_page_put(p, "\n\n");
     card_line(p, "what", argus_words_meaning(v));
-    if (v->subkind)
-        card_line(p, v->kind == ARGUS_VERDICT_INSUFFICIENT_DATA ? "missing" : "kind", v->subkind);
-    if (argus_verdict_is_fail_slow(v->kind)) {
-        argus_words_who(v, text, sizeof(text));
-        card_line(p, "who", text);
-        argus_words_since(v, text, sizeof(text));
-        card_line(p, "since", text);
-        argus_words_cost(v, text, sizeof(text));
-        card_line(p, "cost", text);
-    }
-    argus_words_job(v, text, sizeof(text));
-    card_line(p, "job", text);
+    argus_words_facts(v, card_line, p);
 }
 
 static void next_steps(struct argus_page *p, const struct argus_verdict *v)
@@ -240,31 +228,12 @@ static int write_text(const char *path, const struct argus_verdict *v, const str
                       argus_error_t *err)
 {
     struct argus_report_options options = {.utf8 = 1, .columns = 80};
-    char *temporary = NULL;
-    FILE *out = NULL;
-    int rc = -1, failed;
+    struct argus_replacement r;
 
-    if (asprintf(&temporary, "%s.%ld.tmp", path, (long)getpid()) < 0) {
-        temporary = NULL;
-        argus_error(err, "%s: no memory for the report", path);
-        goto out;
-    }
-    unlink(temporary); /* of an earlier process with our id */
-    out = fopen(temporary, "wxe");
-    if (!out) {
-        argus_error(err, "%s: cannot be written: %s", path, strerror(errno));
-        goto out;
-    }
-    failed = argus_report_text(out, v, m, &options);
-    if (fclose(out) || failed || rename(temporary, path) < 0) {
-        argus_error(err, "%s: cannot be written: %s", path, strerror(errno));
-        unlink(temporary);
-        goto out;
-    }
-    rc = 0;
-out:
-    free(temporary);
-    return rc;
+    if (argus_replace_open(&r, path, err))
+        return -1;
+    argus_report_text(r.out, v, m, &options); /* what fails stays with the stream */
+    return argus_replace_finish(&r, NULL, 0, err);
 }
 
 int argus_report_write(const char *dir, const struct argus_verdict *v, const struct argus_model *m,

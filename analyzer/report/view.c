@@ -342,43 +342,53 @@ out:
     return rc;
 }
 
-struct argus_view *argus_view_create(const struct argus_model *m, const struct argus_verdict *v,
-                                     enum argus_view_kind kind, size_t max_rows, int max_columns)
+struct argus_view *argus_view_lay_out(const struct argus_model *m, enum argus_view_kind kind,
+                                      int max_columns)
 {
-    struct argus_view *view = calloc(1, sizeof(*view));
-    float *cells = NULL;
-    int bin, ok = 0;
+    struct argus_view *view;
+    int bin;
 
-    if (!view || m->n_steps <= 0 || m->n_ranks == 0 || max_rows < 2 || max_columns < 1)
-        goto out;
+    if (m->n_steps <= 0 || max_columns < 1 || !(view = calloc(1, sizeof(*view))))
+        return NULL;
     bin = (m->n_steps + max_columns - 1) / max_columns;
     view->kind = kind;
     view->steps_per_column = bin;
     view->n_columns = (m->n_steps + bin - 1) / bin;
     view->low = view->high = NAN;
-    if (m->n_ranks > SIZE_MAX / sizeof(*cells) / (size_t)view->n_columns)
-        goto out;
-    cells = malloc(sizeof(*cells) * m->n_ranks * (size_t)view->n_columns);
-    if (!cells || fill_cells(m, kind, view->n_columns, bin, cells) < 0)
-        goto out;
-    if (kind == ARGUS_VIEW_COMPUTE && make_relative(m, view->n_columns, cells) < 0)
-        goto out;
-    if (make_rows(view, m, v, cells, max_rows) < 0)
-        goto out;
-    for (size_t r = 0; r < view->n_rows; r++) {
+    return view;
+}
+
+struct argus_view *argus_view_finish(struct argus_view *view, int ok)
+{
+    for (size_t r = 0; ok && r < view->n_rows; r++) {
         for (int c = 0; c < view->n_columns; c++) {
             view->low = fminf(view->low, view->rows[r].value[c]);
             view->high = fmaxf(view->high, view->rows[r].value[c]);
         }
     }
-    ok = !isnan(view->low);
+    if (ok && !isnan(view->low))
+        return view;
+    argus_view_destroy(view);
+    return NULL;
+}
+
+struct argus_view *argus_view_create(const struct argus_model *m, const struct argus_verdict *v,
+                                     enum argus_view_kind kind, size_t max_rows, int max_columns)
+{
+    struct argus_view *view = argus_view_lay_out(m, kind, max_columns);
+    float *cells = NULL;
+    int ok = 0;
+
+    if (!view || m->n_ranks == 0 || max_rows < 2 ||
+        m->n_ranks > SIZE_MAX / sizeof(*cells) / (size_t)view->n_columns)
+        goto out;
+    cells = malloc(sizeof(*cells) * m->n_ranks * (size_t)view->n_columns);
+    ok = cells && !fill_cells(m, kind, view->n_columns, view->steps_per_column, cells) &&
+         (kind != ARGUS_VIEW_COMPUTE || !make_relative(m, view->n_columns, cells)) &&
+         !make_rows(view, m, v, cells, max_rows);
 out:
     free(cells);
-    if (!ok) {
-        argus_view_destroy(view);
-        view = NULL;
-    }
-    return view;
+    return argus_view_finish(view, ok);
 }
 
 void argus_view_destroy(struct argus_view *view)

@@ -61,6 +61,12 @@ struct argus_view_stage {
 /* One a pipeline stage; malloc'd; *n of them. */
 struct argus_view_stage *argus_view_stages(const struct argus_model *m, size_t *n);
 
+/* Parts that both makers of views share: an empty view whose columns are laid out (NULL: no steps, no memory), and
+ * low and high of the rows that it has got; a view in which `ok` is 0 or that holds no value is destroyed: NULL. */
+struct argus_view *argus_view_lay_out(const struct argus_model *m, enum argus_view_kind kind,
+                                      int max_columns);
+struct argus_view *argus_view_finish(struct argus_view *view, int ok);
+
 /* Is this rank index named by the verdict, by number or by its node as a whole? */
 int argus_view_is_culprit(const struct argus_model *m, const struct argus_verdict *v, size_t rank);
 

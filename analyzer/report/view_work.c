@@ -162,46 +162,30 @@ double *argus_view_work_ratios(const struct argus_model *m)
 
 struct argus_view *argus_view_work(const struct argus_model *m, size_t max_rows, int max_columns)
 {
-    struct argus_view *view = calloc(1, sizeof(*view));
-    size_t n = m->n_comm_classes, most;
+    size_t n = m->n_comm_classes, most = n > (size_t)m->n_steps ? n : (size_t)m->n_steps;
+    struct argus_view *view = n ? argus_view_lay_out(m, ARGUS_VIEW_WORK, max_columns) : NULL;
     float *cells = NULL;
     double *typical = NULL, *scratch = NULL;
-    int bin, ok = 0;
+    int ok = 0;
 
-    if (!view || n == 0 || m->n_steps <= 0 || max_columns < 1)
-        goto out;
-    bin = (m->n_steps + max_columns - 1) / max_columns;
-    view->kind = ARGUS_VIEW_WORK;
-    view->steps_per_column = bin;
-    view->n_columns = (m->n_steps + bin - 1) / bin;
-    view->low = view->high = NAN;
-    most = n > (size_t)m->n_steps ? n : (size_t)m->n_steps;
+    if (!view)
+        return NULL;
     view->rows = calloc(n, sizeof(*view->rows));
     cells = malloc(sizeof(*cells) * n * (size_t)view->n_columns);
     typical = malloc(sizeof(*typical) * n);
     scratch = malloc(sizeof(*scratch) * most);
     if (!view->rows || !cells || !typical || !scratch)
         goto out;
-    typical_work(m, view->n_columns, bin, cells, typical, scratch);
+    typical_work(m, view->n_columns, view->steps_per_column, cells, typical, scratch);
     if (fill_rows(m, view, cells, typical, scratch) < 0)
         goto out;
     qsort(view->rows, view->n_rows, sizeof(*view->rows), compare_rows);
     while (view->n_rows > max_rows)
         free(view->rows[--view->n_rows].value);
-    for (size_t r = 0; r < view->n_rows; r++) {
-        for (int c = 0; c < view->n_columns; c++) {
-            view->low = fminf(view->low, view->rows[r].value[c]);
-            view->high = fmaxf(view->high, view->rows[r].value[c]);
-        }
-    }
-    ok = !isnan(view->low);
+    ok = 1;
 out:
     free(cells);
     free(typical);
     free(scratch);
-    if (!ok) {
-        argus_view_destroy(view);
-        view = NULL;
-    }
-    return view;
+    return argus_view_finish(view, ok);
 }

@@ -174,6 +174,15 @@ void argus_words_cost(const struct argus_verdict *v, char *out, size_t size)
         put(out, size, "not known");
 }
 
+/* 0: the data do not tell. */
+static void put_count(char *out, size_t size, int n)
+{
+    if (n > 0)
+        put(out, size, "%d", n);
+    else
+        put(out, size, "?");
+}
+
 void argus_words_job(const struct argus_verdict *v, char *out, size_t size)
 {
     char part[64];
@@ -184,7 +193,12 @@ void argus_words_job(const struct argus_verdict *v, char *out, size_t size)
     argus_words_count(v->job.nodes, "node", part, sizeof(part));
     put(out, size, "%s", part);
     if (v->topology.tp > 0 || v->topology.pp > 0 || v->topology.dp > 0) {
-        put(out, size, ", TP %d x PP %d x DP %d", v->topology.tp, v->topology.pp, v->topology.dp);
+        put(out, size, ", TP ");
+        put_count(out, size, v->topology.tp);
+        put(out, size, " x PP ");
+        put_count(out, size, v->topology.pp);
+        put(out, size, " x DP ");
+        put_count(out, size, v->topology.dp);
         if (v->topology.ep > 1)
             put(out, size, " x EP %d", v->topology.ep);
         if (v->topology.source)
@@ -241,4 +255,23 @@ int argus_words_is_command(const char *text)
         if (!strncmp(text, commands[i], strlen(commands[i])))
             return 1;
     return 0;
+}
+
+void argus_words_facts(const struct argus_verdict *v,
+                       void (*line)(void *arg, const char *name, const char *text), void *arg)
+{
+    char text[2048];
+
+    if (v->subkind)
+        line(arg, v->kind == ARGUS_VERDICT_INSUFFICIENT_DATA ? "missing" : "kind", v->subkind);
+    if (argus_verdict_is_fail_slow(v->kind)) {
+        argus_words_who(v, text, sizeof(text));
+        line(arg, "who", text);
+        argus_words_since(v, text, sizeof(text));
+        line(arg, "since", text);
+        argus_words_cost(v, text, sizeof(text));
+        line(arg, "cost", text);
+    }
+    argus_words_job(v, text, sizeof(text));
+    line(arg, "job", text);
 }

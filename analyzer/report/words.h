@@ -14,6 +14,9 @@ void argus_words_culprits(const struct argus_culprit *list, size_t n, char *out,
 void argus_words_since(const struct argus_verdict *v, char *out, size_t size);
 void argus_words_cost(const struct argus_verdict *v, char *out, size_t size);
 void argus_words_job(const struct argus_verdict *v, char *out, size_t size);
+/* What the verdict says, line by line: "who" and its text, since, cost, job, what is missing. */
+void argus_words_facts(const struct argus_verdict *v,
+                       void (*line)(void *arg, const char *name, const char *text), void *arg);
 /* "1.93 s", "12.3 ms", "45 us"; "-" for NAN. */
 void argus_words_duration(double ns, char *out, size_t size);
 /* Three or four figures: "0.74", "1930", "2.25e+07" when it must; "-" for NAN. */

@@ -25,6 +25,7 @@
 #define SMALL_LENGTH 50    /* ... this many points */
 #define SIGNIFICANT_Z 5.0  /* of a difference of medians */
 #define WINSOR 3.0         /* deviations */
+#define START_LENGTH 3     /* points before a shift that tell it from one that was always there */
 #define PENALTY 3.0        /* x ln(n) x variance for every further level */
 #define WANDER_BLOCKS 16   /* blocks that it takes to tell wandering from shifts */
 #define WANDER_UNKNOWN 3.0 /* ... and the variance's factor with fewer */
@@ -249,9 +250,11 @@ static int counts(const struct scan *s, double before, size_t n_before, double a
     return z >= SIGNIFICANT_Z;
 }
 
-/* The shift that begins with level k: it lasts while levels stay above half of the way up. */
+/* The shift that begins with level k: it lasts while levels stay above half of the way up, and where it is a jump it
+ * begins there, too. */
 static struct argus_change shift_from(const struct scan *s, const struct level *l, size_t n_levels,
-                                      size_t k, double before, size_t n_before, double min_ratio)
+                                      size_t k, double before, size_t n_before, double min_ratio,
+                                      int jump)
 {
     struct argus_change c = {.kind = ARGUS_CHANGE_NONE, .onset = l[k].first};
     double peak = l[k].median;
@@ -267,6 +270,8 @@ static struct argus_change shift_from(const struct scan *s, const struct level *
     c.before = before;
     c.after = median_of(s, c.onset, c.recovered);
     c.ratio = c.after / before;
+    if (jump && l[k].median < before + (c.after - before) / 2)
+        return c; /* not yet: it begins with a later level */
     if (counts(s, before, n_before, c.after, c.recovered - c.onset, min_ratio))
         c.kind = c.recovered == s->n ? ARGUS_CHANGE_STEP : ARGUS_CHANGE_EPISODE;
     return c;
@@ -280,7 +285,7 @@ static double cost_of(const struct argus_change *c)
 }
 
 static struct argus_change costliest(const struct scan *s, const struct level *l, size_t n_levels,
-                                     double min_ratio, double reference)
+                                     double min_ratio, double reference, int jump)
 {
     struct argus_change best = {.kind = ARGUS_CHANGE_NONE};
 
@@ -288,7 +293,7 @@ static struct argus_change costliest(const struct scan *s, const struct level *l
         struct argus_change c = {.kind = ARGUS_CHANGE_NONE};
 
         if (reference > 0) {
-            c = shift_from(s, l, n_levels, k, reference, 0, min_ratio);
+            c = shift_from(s, l, n_levels, k, reference, 0, min_ratio, jump);
             if (c.onset == 0 && c.kind == ARGUS_CHANGE_STEP)
                 c.kind = ARGUS_CHANGE_CONSTANT;
         } else if (k > 0) {
@@ -299,12 +304,43 @@ static struct argus_change costliest(const struct scan *s, const struct level *l
                                     (l[k].median - l[k - 1].median) / 2)
                 first--;
             c = shift_from(s, l, n_levels, k, median_of(s, l[first].first, l[k].first),
-                           l[k].first - l[first].first, min_ratio);
+                           l[k].first - l[first].first, min_ratio, jump);
         }
         if (cost_of(&c) > cost_of(&best))
             best = c;
     }
     return best;
+}
+
+/* Levels shorter than min_length are not found or not well, but where the usual is known a few points at the start
+ * that are not shifted yet say that the shift began after them.  Returns its first point. */
+static size_t start_of(const struct scan *s, const struct argus_change *c)
+{
+    double half = c->before + (c->after - c->before) / 2, z;
+    size_t n = 0;
+
+    if (c->onset >= s->min_length)
+        return c->onset;
+    while (n < 2 * s->min_length && n < c->recovered && s->y[n] < half)
+        n++;
+    if (n < START_LENGTH || c->recovered - n < s->min_length)
+        return c->onset;
+    z = MEDIAN_VARIANCE * s->variance * (1 / (double)n + 1 / (double)(c->recovered - n));
+    z = (c->after - median_of(s, 0, n)) / sqrt(z + 1e-300);
+    return z >= SIGNIFICANT_Z ? n : c->onset;
+}
+
+static void consider_start(const struct scan *s, struct argus_change *c)
+{
+    size_t start = start_of(s, c);
+
+    if (c->kind == ARGUS_CHANGE_RAMP || start == c->onset)
+        return;
+    c->onset = start;
+    c->after = median_of(s, start, c->recovered);
+    c->ratio = c->after / c->before;
+    if (c->kind == ARGUS_CHANGE_CONSTANT)
+        c->kind = ARGUS_CHANGE_STEP;
 }
 
 /* ---- ramps -------------------------------------------------------------- */
@@ -329,7 +365,7 @@ static void consider_ramp(const struct scan *s, struct argus_change *c)
 {
     size_t length = c->recovered - c->onset,
            tail = length / 5 > s->min_length ? length / 5 : s->min_length;
-    size_t stride = s->n / 32 + 1, begin = 0, finish = 0;
+    size_t stride = s->n / 32 + 1, begin, finish = 0;
     double top, jump, best = INFINITY;
 
     if (length < 2 * s->min_length ||
@@ -338,6 +374,8 @@ static void consider_ramp(const struct scan *s, struct argus_change *c)
     tail = tail < length ? tail : length;
     top = median_of(s, c->recovered - tail, c->recovered);
     jump = ramp_cost(s, c->before, c->after, c->onset, c->onset, c->recovered);
+    begin = start_of(s, c);
+    jump = fmin(jump, ramp_cost(s, c->before, c->after, begin, begin, c->recovered));
     for (size_t a = 0; a < c->recovered; a += stride) {
         for (size_t b = a + 2 * s->min_length; b < c->recovered + stride; b += stride) {
             size_t at = b < c->recovered ? b : c->recovered;
@@ -358,6 +396,29 @@ static void consider_ramp(const struct scan *s, struct argus_change *c)
         c->after = median_of(s, c->onset, c->recovered);
         c->ratio = c->after / c->before;
     }
+}
+
+/* A ramp begins with its first stair, a jump with its highest. */
+static int find_shift(const struct scan *s, const struct level *l, size_t n_levels,
+                      double min_ratio, double reference, struct argus_change *c)
+{
+    struct argus_change rise = costliest(s, l, n_levels, min_ratio, reference, 0), jump;
+
+    if (rise.kind == ARGUS_CHANGE_NONE)
+        return 0;
+    *c = rise;
+    consider_ramp(s, c);
+    if (c->kind == ARGUS_CHANGE_RAMP)
+        return 1;
+    jump = costliest(s, l, n_levels, min_ratio, reference, 1);
+    if (jump.kind == ARGUS_CHANGE_NONE)
+        return 1;
+    *c = jump;
+    if (reference > 0) {
+        consider_ramp(s, c);
+        consider_start(s, c);
+    }
+    return 1;
 }
 
 /* ---- spikes ------------------------------------------------------------- */
@@ -413,17 +474,10 @@ struct argus_change argus_change_find(const double *y, size_t n, double min_rati
     winsorise(&s);
     long_run_variance(&s);
     n_levels = find_levels(&s, &levels);
-    if (n_levels) {
-        struct argus_change found = costliest(&s, levels, n_levels, min_ratio, reference);
-
-        if (found.kind != ARGUS_CHANGE_NONE) {
-            c = found;
-            consider_ramp(&s, &c);
-        } else {
-            c.before = c.after = median_of(&s, 0, n);
-            c.ratio = 1;
-            consider_spikes(&s, levels, n_levels, min_ratio, &c);
-        }
+    if (n_levels && !find_shift(&s, levels, n_levels, min_ratio, reference, &c)) {
+        c.before = c.after = median_of(&s, 0, n);
+        c.ratio = 1;
+        consider_spikes(&s, levels, n_levels, min_ratio, &c);
     }
 out:
     free(levels);

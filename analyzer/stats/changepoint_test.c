@@ -172,6 +172,59 @@ static void slow_from_the_first_step(void **state)
     assert_in_range(c.recovered, 148, 152);
 }
 
+/* Whether it is held against its past or against a known level: more than half of the series may be shifted. */
+static void onset_early_in_the_series(void **state)
+{
+    static const size_t length[] = {60, 200, N};
+    static const double factor[] = {1.08, 1.3, 2};
+
+    (void)state;
+    for (int i = 0; i < 9; i++)
+        for (size_t percent = 10; percent <= 50; percent += 10)
+            for (int known = 0; known <= 1; known++) {
+                size_t n = length[i / 3], onset = n * percent / 100, missed = 0;
+
+                for (uint64_t seed = 0; seed < 20; seed++) {
+                    struct argus_change c;
+
+                    healthy(seed);
+                    scale(onset, N, factor[i % 3]);
+                    c = argus_change_find(y, n, 1.04, 10, known ? 1930 * 1.008 : 0);
+                    missed += c.kind != ARGUS_CHANGE_STEP || c.onset + 3 < onset ||
+                              c.onset > onset + 3 || c.recovered != n;
+                }
+                if (missed > 1)
+                    fail_msg("%zu of 20: onset at %zu of %zu, factor %.2f, %s level", missed, onset,
+                             n, factor[i % 3], known ? "known" : "unknown");
+            }
+}
+
+/* Where the level is known three points before it suffice, and what began with the first point did so. */
+static void shorter_before_than_a_level(void **state)
+{
+    struct argus_change c;
+
+    (void)state;
+    for (size_t onset = 0; onset < 10; onset += onset ? 1 : 3) {
+        healthy(onset);
+        scale(onset, N, 1.3);
+        c = argus_change_find(y, N, 1.04, 10, 1930 * 1.008);
+        assert_int_equal(c.kind, onset == 0 ? ARGUS_CHANGE_CONSTANT : ARGUS_CHANGE_STEP);
+        assert_int_equal(c.onset, onset);
+        scale(120, N, 1 / 1.3);
+        c = argus_change_find(y, N, 1.04, 10, 1930 * 1.008);
+        assert_int_equal(c.kind, ARGUS_CHANGE_EPISODE);
+        assert_int_equal(c.onset, onset);
+        assert_in_range(c.recovered, 118, 122);
+    }
+    /* A stair: the shift begins where most of it is there. */
+    healthy(11);
+    scale(80, N, 1.1);
+    scale(160, N, 1.4);
+    c = argus_change_find(y, N, 1.04, 10, 1930 * 1.008);
+    assert_in_range(c.onset, 158, 162);
+}
+
 static void falling_is_no_fault(void **state)
 {
     (void)state;
@@ -237,6 +290,8 @@ int main(void)
         cmocka_unit_test(episode_and_its_cost),
         cmocka_unit_test(drift_is_a_ramp),
         cmocka_unit_test(slow_from_the_first_step),
+        cmocka_unit_test(onset_early_in_the_series),
+        cmocka_unit_test(shorter_before_than_a_level),
         cmocka_unit_test(falling_is_no_fault),
         cmocka_unit_test(short_and_odd_series),
         cmocka_unit_test(long_series),

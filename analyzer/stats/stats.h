@@ -78,7 +78,7 @@ struct argus_change {
 };
 /* Upward shift of a series (step times, lateness, ratios).  Robust two-sided scan on medians.  A shift counts from
  * `min_ratio` (1.10), or from 1.03 when it is significant and lasts >= 50 points; >= min_length (10) points long.
- * Single spikes are never onsets.  `reference` > 0: a level known from elsewhere (peers), so that a series that is
+ * A jump begins where the series is above half of the way up.  Single spikes are never onsets.  `reference` > 0: a level known from elsewhere (peers), so that a series that is
  * high from its first point is found (CONSTANT); 0: none. */
 struct argus_change argus_change_find(const double *y, size_t n, double min_ratio,
                                       size_t min_length, double reference);

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A verdict to verdict.json. */
 #include <config.h>
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "analyzer/verdict/json.h"
+#include "analyzer/util/replace.h"
 
 #define DIGITS 10 /* significant digits of a number: 0.97 stays 0.97 */
 
@@ -224,30 +223,17 @@ char *argus_verdict_to_json(const struct argus_verdict *v)
 
 int argus_verdict_write(const struct argus_verdict *v, const char *path, argus_error_t *err)
 {
-    char *text = argus_verdict_to_json(v), *temporary = NULL;
-    FILE *f = NULL;
-    int rc = -1, failed;
+    struct argus_replacement r;
+    char *text = argus_verdict_to_json(v);
+    int rc;
 
-    if (!text || asprintf(&temporary, "%s.%ld.tmp", path, (long)getpid()) < 0) {
-        temporary = NULL;
-        argus_error(err, "%s: no memory for the verdict", path);
-        goto out;
+    if (!text)
+        return argus_error(err, "%s: no memory for the verdict", path);
+    rc = argus_replace_open(&r, path, err);
+    if (!rc) {
+        fputs(text, r.out); /* what fails stays with the stream */
+        rc = argus_replace_finish(&r, NULL, 1, err);
     }
-    unlink(temporary); /* of an earlier process with our id */
-    f = fopen(temporary, "wxe");
-    if (!f) {
-        argus_error(err, "%s: cannot be written: %s", path, strerror(errno));
-        goto out;
-    }
-    failed = fputs(text, f) < 0 || fflush(f) || fsync(fileno(f));
-    if (fclose(f) || failed || rename(temporary, path) < 0) {
-        argus_error(err, "%s: cannot be written: %s", path, strerror(errno));
-        unlink(temporary);
-        goto out;
-    }
-    rc = 0;
-out:
-    free(temporary);
     free(text);
     return rc;
 }
