@@ -183,7 +183,8 @@ struct argus_model_keys { /* step.json, else the defaults */
 
 struct argus_topology {
     int tp, pp, dp, ep; /* tp and dp 0: the data do not tell which is which */
-    const char *source; /* "inferred", "names", "option" */
+    const char *
+        source; /* "inferred", "names", "option"; "unknown": no communicator is known, one stage is assumed */
 };
 
 struct argus_model {

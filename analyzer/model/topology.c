@@ -277,9 +277,21 @@ static void name_groups(struct argus_model *m)
         if (gr->name && gr->name[0])
             continue;
         free(gr->name);
-        snprintf(name, sizeof(name), "%s_%d", argus_group_kind_name(gr->kind), gr->index);
+        if (gr->pseudo)
+            snprintf(name, sizeof(name), "unknown");
+        else
+            snprintf(name, sizeof(name), "%s_%d", argus_group_kind_name(gr->kind), gr->index);
         gr->name = strdup(name);
     }
+}
+
+/* Is a communicator known that ranks share? */
+static int told(const struct argus_model *m)
+{
+    for (size_t g = 0; g < m->n_groups; g++)
+        if (!m->groups[g].pseudo && m->groups[g].size > 1 && m->groups[g].per_step > 0)
+            return 1;
+    return m->world <= 1;
 }
 
 int argus_model_build_topology(struct argus_model_build *b, argus_error_t *err)
@@ -318,6 +330,8 @@ int argus_model_build_topology(struct argus_model_build *b, argus_error_t *err)
     coordinates(m);
     if (named)
         t->source = "names";
+    else if (!told(m))
+        t->source = "unknown";
     name_groups(m);
     return 0;
 }

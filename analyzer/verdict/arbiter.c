@@ -350,10 +350,12 @@ static int fill_job(const struct argus_model *m, double hours, struct argus_verd
     v->job.step_ms_p50 = step / 1e6;
     v->job.gpu_hours = hours;
     v->job.simulated = m->simulated;
-    v->topology.tp = m->topology.tp;
-    v->topology.pp = m->topology.pp;
-    v->topology.dp = m->topology.dp;
-    v->topology.ep = m->topology.ep;
+    if (strcmp(m->topology.source, "unknown")) {
+        v->topology.tp = m->topology.tp;
+        v->topology.pp = m->topology.pp;
+        v->topology.dp = m->topology.dp;
+        v->topology.ep = m->topology.ep;
+    }
     v->data_quality.dropped = m->dropped;
     v->data_quality.invalid = m->invalid;
     v->data_quality.gaps = m->gaps;
