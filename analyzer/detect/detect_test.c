@@ -361,6 +361,27 @@ static void links(void **state)
     argus_verdict_destroy(v);
 }
 
+/* One ring over many nodes: any of them may be it, and none is left out. */
+static void links_of_many_nodes(void **state)
+{
+    struct job_spec s;
+    struct job_fault *f = one(&s, 40, JOB_LINK_NODE, -1);
+    struct argus_verdict *v;
+
+    (void)state;
+    s.ranks_per_node = 2;
+    f->node = 18;
+    f->factor = 5;
+    f->from = 30;
+    v = verdict_of(&s);
+    expect(v, ARGUS_VERDICT_SLOW_LINK, -1);
+    assert_non_null(v->link);
+    assert_string_equal(v->link->scope, "fabric");
+    assert_int_equal(v->link->n_candidates, 20);
+    assert_string_equal(v->link->candidates[18], "n18");
+    argus_verdict_destroy(v);
+}
+
 static void imbalances(void **state)
 {
     struct job_spec s;
@@ -778,6 +799,7 @@ int main(void)
         cmocka_unit_test(stalls),
         cmocka_unit_test(rotating_stall),
         cmocka_unit_test(links),
+        cmocka_unit_test(links_of_many_nodes),
         cmocka_unit_test(bandwidth_factors),
         cmocka_unit_test(imbalances),
         cmocka_unit_test(nobody),

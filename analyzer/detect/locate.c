@@ -15,8 +15,6 @@
 
 #include "analyzer/detect/locate.h"
 
-#define MAX_CANDIDATES 16
-
 static int add_candidate(struct argus_link *l, const char *text)
 {
     char **c = realloc(l->candidates, (l->n_candidates + 1) * sizeof(*c));
@@ -63,7 +61,7 @@ static int name_unit(const struct argus_link_place *p, struct argus_evidence *e,
     char text[160];
 
     if (n > 1 && !all_of_them) {
-        for (size_t i = 0; i < n && i < MAX_CANDIDATES; i++) {
+        for (size_t i = 0; i < n; i++) {
             unit_text(m, &u[i], text, sizeof(text));
             if (add_candidate(l, text))
                 return -1;
@@ -116,7 +114,7 @@ static int list_gpus(const struct argus_link_place *p, struct argus_evidence *e)
              g->slow && g->inter == p->inter && (r = argus_link_member(p->m, g, j)) != -2; j++) {
             struct argus_link_unit u = {ARGUS_UNIT_RANK, r, -1, 0};
 
-            if (r < 0 || e->link->n_candidates >= MAX_CANDIDATES)
+            if (r < 0)
                 continue;
             unit_text(p->m, &u, text, sizeof(text));
             if (add_candidate(e->link, text))
