@@ -258,11 +258,17 @@ static int run_step(struct engine *e)
     return 0;
 }
 
-static int by_start(const void *a, const void *b)
+/* Events come nearly in order: only what waited for others is late. */
+static void sort_by_start(struct fb_rank_events *ev)
 {
-    const struct fb_event *x = a, *y = b;
+    for (size_t i = 1; i < ev->n; i++) {
+        struct fb_event e = ev->v[i];
+        size_t j = i;
 
-    return x->start < y->start ? -1 : x->start > y->start;
+        for (; j > 0 && ev->v[j - 1].start > e.start; j--)
+            ev->v[j] = ev->v[j - 1];
+        ev->v[j] = e;
+    }
 }
 
 int fb_run(const struct fb_spec *spec, struct fb_result *out)
@@ -298,8 +304,8 @@ int fb_run(const struct fb_spec *spec, struct fb_result *out)
         if (e.step == 0)
             e.layout.nominal_step = out->step_end[0] - out->step_start[0];
     }
-    for (size_t i = 0; i < world && !spec->times_only; i++)
-        qsort(out->events[i].v, out->events[i].n, sizeof(struct fb_event), by_start);
+    for (size_t i = 0; i < world; i++)
+        sort_by_start(&out->events[i]);
     rc = 0;
 out:
     for (size_t i = 0; e.ranks && i < world; i++)

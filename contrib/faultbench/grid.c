@@ -139,7 +139,8 @@ static void fill_fault(struct fb_grid *g, const struct fb_options *o, int style,
 
 void fb_grid_fill(struct fb_grid *g, const struct fb_options *o)
 {
-    static const int quick[] = {4, 8, 16}, full[] = {2, 4, 8, 16, 32, 64, 256, 1024};
+    /* Not the largest last: at the end one process would work and the others wait. */
+    static const int quick[] = {4, 8, 16}, full[] = {2, 4, 8, 16, 32, 256, 1024, 64};
     const int *worlds = o->world > 0 ? &o->world : o->full ? full : quick;
     size_t n = o->world > 0 ? 1 : o->full ? sizeof(full) / sizeof(full[0]) : 3;
 

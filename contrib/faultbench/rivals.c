@@ -169,44 +169,100 @@ static int w1_iqr(const struct fb_result *r)
     return blamed;
 }
 
+/* Durations of a rank by class: those of class c lie from first[c] to first[c + 1], not sorted. */
+static void by_class(const struct fb_result *r, int i, double *x, size_t *first, size_t *fill)
+{
+    const struct fb_rank_events *e = &r->events[i];
+
+    memset(first, 0, (r->n_classes + 1) * sizeof(*first));
+    for (size_t j = 0; j < e->n; j++)
+        first[e->v[j].cls + 1]++;
+    for (size_t c = 0; c < r->n_classes; c++)
+        fill[c] = first[c + 1] += first[c];
+    for (size_t j = 0; j < e->n; j++)
+        x[--fill[e->v[j].cls]] = (double)e->v[j].duration;
+}
+
+struct nvrx {
+    uint32_t *cls; /* compute classes that every rank runs */
+    size_t n;
+    double *med, *sum; /* [class][rank] */
+};
+
+/* Median and sum of each compute class on each rank; a class that a rank lacks has none. */
+static void nvrx_read(const struct fb_result *r, struct nvrx *v)
+{
+    size_t world = (size_t)r->spec.world, most = 0, kept = 0;
+    size_t *first = calloc(r->n_classes + 2, sizeof(*first)),
+           *fill = calloc(r->n_classes + 1, sizeof(*fill));
+    double *x;
+
+    for (size_t i = 0; i < world; i++)
+        most = r->events[i].n > most ? r->events[i].n : most;
+    x = malloc((most + 1) * sizeof(*x));
+    v->cls = malloc((r->n_classes + 1) * sizeof(*v->cls));
+    if (!first || !fill || !x || !v->cls)
+        abort();
+    by_class(r, 0, x, first, fill);
+    for (uint32_t c = 0; c < r->n_classes; c++) {
+        if (r->classes[c].kind == ARGUS_CLASS_COMPUTE && first[c + 1] > first[c])
+            v->cls[kept++] = c;
+    }
+    v->n = kept;
+    v->med = calloc(kept * world + 1, sizeof(*v->med));
+    v->sum = calloc(kept * world + 1, sizeof(*v->sum));
+    if (!v->med || !v->sum)
+        abort();
+    for (size_t i = 0; i < world; i++) {
+        by_class(r, (int)i, x, first, fill);
+        for (size_t k = 0; k < kept; k++) {
+            size_t n = first[v->cls[k] + 1] - first[v->cls[k]];
+            double *own = x + first[v->cls[k]];
+
+            for (size_t j = 0; j < n; j++)
+                v->sum[k * world + i] += own[j];
+            v->med[k * world + i] = middle(own, n);
+        }
+    }
+    free(first);
+    free(fill);
+    free(x);
+}
+
 static int nvrx(const struct fb_result *r)
 {
-    int n = r->spec.world, blamed = FB_BLAME_NOBODY;
-    double *score = calloc((size_t)n, sizeof(*score)), *weight = calloc((size_t)n, sizeof(*weight));
-    double *med = calloc((size_t)n, sizeof(*med)), *sum = calloc((size_t)n, sizeof(*sum));
+    size_t n = (size_t)r->spec.world;
+    int blamed = FB_BLAME_NOBODY;
+    double *score = calloc(n, sizeof(*score)), *weight = calloc(n, sizeof(*weight));
+    struct nvrx v = {0};
 
-    if (!score || !weight || !med || !sum)
+    if (!score || !weight)
         abort();
-    for (uint32_t c = 0; c < r->n_classes; c++) {
+    nvrx_read(r, &v);
+    for (size_t k = 0; k < v.n; k++) {
+        const double *med = v.med + k * n, *sum = v.sum + k * n;
         double ref = INFINITY;
-        int everywhere = r->classes[c].kind == ARGUS_CLASS_COMPUTE;
+        int everywhere = 1;
 
-        for (int i = 0; i < n && everywhere; i++) {
-            size_t k;
-            double *x = durations(r, i, c, &k);
-
-            sum[i] = 0;
-            for (size_t j = 0; j < k; j++)
-                sum[i] += x[j];
-            med[i] = middle(x, k);
-            everywhere = k > 0;
+        for (size_t i = 0; i < n; i++) {
+            everywhere &= !isnan(med[i]);
             if (med[i] < ref)
                 ref = med[i];
-            free(x);
         }
-        for (int i = 0; i < n && everywhere; i++) {
+        for (size_t i = 0; i < n && everywhere; i++) {
             score[i] += sum[i] * ref / med[i];
             weight[i] += sum[i];
         }
     }
-    for (int i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         if (weight[i] > 0 && score[i] / weight[i] < 0.75)
-            blamed = blamed == FB_BLAME_NOBODY ? i : FB_BLAME_SEVERAL;
+            blamed = blamed == FB_BLAME_NOBODY ? (int)i : FB_BLAME_SEVERAL;
     }
     free(score);
     free(weight);
-    free(med);
-    free(sum);
+    free(v.cls);
+    free(v.med);
+    free(v.sum);
     return blamed;
 }
 
