@@ -6,6 +6,7 @@
  */
 #include <config.h>
 #include <gsl/gsl_cdf.h>
+#include <gsl/gsl_randist.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -77,27 +78,41 @@ struct component {
     double low, high; /* ln of its smallest and largest sample */
 };
 
-static double component_cdf(const struct component *c, double log_x)
+/* Of the mixture at ln x: its distribution function, and its density. */
+static double mixture_cdf(const struct component *c, size_t n, double log_x, double *density)
 {
-    if (log_x < c->low)
-        return 0;
-    if (log_x >= c->high)
-        return 1;
-    return gsl_cdf_ugaussian_P((log_x - c->mu) / c->sigma);
+    double f = 0;
+
+    *density = 0;
+    for (size_t k = 0; k < n; k++) {
+        double z = (log_x - c[k].mu) / c[k].sigma;
+
+        if (log_x >= c[k].high) {
+            f += c[k].weight;
+        } else if (log_x >= c[k].low) {
+            f += c[k].weight * gsl_cdf_ugaussian_P(z);
+            *density += c[k].weight * gsl_ran_ugaussian_pdf(z) / c[k].sigma;
+        }
+    }
+    return f;
 }
 
-/* Bisection on the mixture's distribution function in ln x; `lo` is known to lie below the answer. */
+/* Newton's method between bounds that close in on the answer, `lo` known to lie below it: the distribution function
+ * jumps where a tail ends, and is flat between modes. */
 static double mixture_quantile(const struct component *c, size_t n, double p, double lo, double hi)
 {
-    for (int i = 0; i < 60 && hi - lo > 1e-9; i++) {
-        double mid = (lo + hi) / 2, f = 0;
+    double x = lo;
 
-        for (size_t k = 0; k < n; k++)
-            f += c[k].weight * component_cdf(&c[k], mid);
-        if (f < p)
-            lo = mid;
+    for (int i = 0; i < 100 && hi - lo > 1e-9; i++) {
+        double density, missing = p - mixture_cdf(c, n, x, &density), step = missing / density;
+
+        if (missing > 0)
+            lo = x;
         else
-            hi = mid;
+            hi = x;
+        if (fabs(step) < 1e-9)
+            return x + step;
+        x = i % 4 < 3 && x + step > lo && x + step < hi ? x + step : (lo + hi) / 2;
     }
     return (lo + hi) / 2;
 }

@@ -70,6 +70,46 @@ static void quantiles_of_one_mode(void **state)
     assert_int_equal(argus_mixture_quantiles(NULL, 0, q, 99), -1);
 }
 
+/* Distribution function of one mode, its tails cut where its samples end. */
+static double mode_cdf(const struct argus_mode *m, double x)
+{
+    double sigma = log((double)m->p99 / (double)m->p50) / 2.3263478740408408;
+
+    if (x < (double)m->min)
+        return 0;
+    return x >= (double)m->max ? 1 : 0.5 * erfc(-log(x / (double)m->p50) / sigma / sqrt(2));
+}
+
+/* Each quantile is where the mixture's distribution function passes it: modes apart or not. */
+static void quantiles_invert_the_distribution(void **state)
+{
+    struct argus_mode modes[2][3] = {
+        {{.count = 700, .min = 4000, .p50 = 5000, .p99 = 6000, .max = 6100},
+         {.count = 100, .min = 9000, .p50 = 9500, .p99 = 9900, .max = 10000},
+         {.count = 200, .min = 900, .p50 = 1000, .p99 = 1100, .max = 1150}},
+        {{.count = 700, .min = 4000, .p50 = 5000, .p99 = 6000, .max = 6100},
+         {.count = 100, .min = 5500, .p50 = 9500, .p99 = 9900, .max = 10000},
+         {.count = 200, .min = 900, .p50 = 1000, .p99 = 1100, .max = 1150}},
+    };
+    enum { G = 101 };
+    double q[G];
+
+    (void)state;
+    for (int s = 0; s < 2; s++) {
+        assert_int_equal(argus_mixture_quantiles(modes[s], 3, q, G), 0);
+        for (int i = 0; i < G; i++) {
+            double p = (i + 0.5) / G, below = 0, at = 0;
+
+            for (int k = 0; k < 3; k++) {
+                below +=
+                    (double)modes[s][k].count / 1000 * mode_cdf(&modes[s][k], q[i] * (1 - 1e-6));
+                at += (double)modes[s][k].count / 1000 * mode_cdf(&modes[s][k], q[i] * (1 + 1e-6));
+            }
+            assert_true(below <= p + 1e-9 && p <= at + 1e-9);
+        }
+    }
+}
+
 /* From samples to modes to a mixture: the distance to the samples stays within 2 % of their median. */
 static void mixture_stands_for_its_samples(void **state)
 {
@@ -101,6 +141,7 @@ int main(void)
         cmocka_unit_test(distance_of_points),
         cmocka_unit_test(mean_distance_is_exact),
         cmocka_unit_test(quantiles_of_one_mode),
+        cmocka_unit_test(quantiles_invert_the_distribution),
         cmocka_unit_test(mixture_stands_for_its_samples),
     };
 
