@@ -188,6 +188,7 @@ AuthInfo=socket=$dir/munge.s
 CryptoType=crypto/munge
 StateSaveLocation=$dir/state
 SlurmdSpoolDir=$dir/spool/%n
+TmpFS=$dir/tmp/%n
 SlurmctldPidFile=$dir/slurmctld.pid
 SlurmdPidFile=$dir/slurmd.%n.pid
 SlurmctldLogFile=$dir/log/slurmctld.log
@@ -311,6 +312,8 @@ start_dbd()
 start_node() # name
 {
     mkdir -p "$dir/spool/$1"
+    # mpi/pmix makes a directory of the step's name in there: not the same for two nodes.
+    mkdir -p -m 1777 "$dir/tmp/$1"
     launch "slurmd.$1" slurmd -D -N "$1"
 }
 
@@ -369,7 +372,7 @@ cmd_start()
     [ ${#dir} -le 80 ] || die "$dir: too long for the sockets below it"
     [ ! -e "$dir/pids" ] || die "$dir: there is a cluster already"
     chmod 755 "$dir"
-    mkdir -p "$dir/log" "$dir/state" "$dir/spool" "$dir/db" "$dir/work" "$dir/dev"
+    mkdir -p "$dir/log" "$dir/state" "$dir/spool" "$dir/tmp" "$dir/db" "$dir/work" "$dir/dev"
     chown nobody: "$dir/work"
     : >"$dir/pids"
     trap 'rc=$?; [ $rc -eq 0 ] || stop_all; exit $rc' EXIT
