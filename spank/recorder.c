@@ -2,6 +2,7 @@
 #include <config.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdint.h>
@@ -28,6 +29,7 @@
 #define START_MS 2000
 #define KILL_MS 500
 #define STATUS_FD_MIN 10
+#define DIR_MS 100
 
 /* What the child tells through the status pipe, before its exec closes it. */
 enum stage {
@@ -35,6 +37,7 @@ enum stage {
     STAGE_FILES,
     STAGE_IDENTITY,
     STAGE_FORK,
+    STAGE_DIR, /* looks at the step's directory; with a value: that cannot be written */
     STAGE_EXEC,
 };
 
@@ -92,12 +95,12 @@ static unsigned long long birth_of(pid_t pid)
 
 /* --- In the child: async-signal-safe from here ------------------------- */
 
-static void report(int fd, enum stage stage, int value)
+/* Has it been told? */
+static bool report(int fd, enum stage stage, int value)
 {
     struct status s = {.stage = stage, .value = value};
-    ssize_t rc = write(fd, &s, sizeof(s));
 
-    (void)rc;
+    return write(fd, &s, sizeof(s)) == (ssize_t)sizeof(s);
 }
 
 static _Noreturn void fail(int fd, enum stage stage, int error)
@@ -127,12 +130,36 @@ static void ordinary_process(mode_t mask)
     setsid();
 }
 
-static _Noreturn void run_program(const struct argus_identity *id, const char *program,
-                                  const char *spool, pid_t parent, int fd)
+/* May the user make `dir`, or write in it?  0, or why not.  Nothing is made: the recorder does it. */
+static int check_dir(const char *dir)
 {
-    char *const argv[] = {(char *)"argus-record", (char *)spool, NULL};
+    char path[PATH_MAX];
+    size_t n = strlen(dir);
+    struct stat st;
+
+    if (n >= sizeof(path))
+        return ENAMETOOLONG;
+    memcpy(path, dir, n + 1);
+    /* The deepest part of it that is there. */
+    while (stat(path, &st)) {
+        if (errno != ENOENT)
+            return errno;
+        while (n > 0 && path[n] != '/')
+            n--;
+        if (!n)
+            return access("/", W_OK | X_OK) ? errno : 0;
+        path[n--] = '\0';
+    }
+    if (!S_ISDIR(st.st_mode))
+        return ENOTDIR;
+    return access(path, W_OK | X_OK) ? errno : 0;
+}
+
+static _Noreturn void run_program(const struct argus_recorder_start *start, pid_t parent, int fd)
+{
+    char *const argv[] = {(char *)"argus-record", (char *)start->spool, NULL};
     char *envp[] = {(char *)"PATH=/usr/bin:/bin", (char *)"LC_ALL=C", NULL, NULL};
-    int rc = argus_drop_become(id);
+    int rc = argus_drop_become(start->id);
     sigset_t term;
 
     if (rc)
@@ -152,7 +179,16 @@ static _Noreturn void run_program(const struct argus_identity *id, const char *p
         if (!strncmp(*e, "SLURM_CONF=", 11))
             envp[2] = *e;
     }
-    execve(program, argv, envp);
+    if (start->dir) {
+        /* Nobody listens any more when the file system was slow to answer: the recorder will see. */
+        signal(SIGPIPE, SIG_IGN);
+        report(fd, STAGE_DIR, 0);
+        rc = check_dir(start->dir);
+        if (rc && report(fd, STAGE_DIR, rc))
+            _exit(127);
+        signal(SIGPIPE, SIG_DFL);
+    }
+    execve(start->program, argv, envp);
     fail(fd, STAGE_EXEC, errno);
 }
 
@@ -162,8 +198,7 @@ static bool alive(pid_t pid)
 }
 
 /* Ends, and with it the recorder, when slurmstepd or the recorder does. */
-static _Noreturn void run_guard(const struct argus_identity *id, const char *program,
-                                const char *spool, pid_t stepd, int fd)
+static _Noreturn void run_guard(const struct argus_recorder_start *start, int fd)
 {
     pid_t self = getpid(), pid = fork();
     struct pollfd polls[2];
@@ -172,26 +207,25 @@ static _Noreturn void run_guard(const struct argus_identity *id, const char *pro
     if (pid < 0)
         fail(fd, STAGE_FORK, errno);
     if (pid == 0)
-        run_program(id, program, spool, self, fd);
+        run_program(start, self, fd);
     report(fd, STAGE_PID, pid);
     close(fd);
-    rc = argus_drop_become(id);
+    rc = argus_drop_become(start->id);
     if (rc || chdir("/"))
         _exit(127);
-    polls[0] = (struct pollfd){.fd = pidfd_open_(stepd), .events = POLLIN};
+    polls[0] = (struct pollfd){.fd = pidfd_open_(start->stepd), .events = POLLIN};
     polls[1] = (struct pollfd){.fd = pidfd_open_(pid), .events = POLLIN};
     if (polls[0].fd >= 0 && polls[1].fd >= 0) {
         while (poll(polls, 2, -1) < 0 && errno == EINTR)
             continue;
         _exit(0);
     }
-    while (alive(stepd) && waitpid(pid, NULL, WNOHANG) == 0)
+    while (alive(start->stepd) && waitpid(pid, NULL, WNOHANG) == 0)
         nap(200);
     _exit(0);
 }
 
-static _Noreturn void child(const struct argus_identity *id, const char *program, const char *spool,
-                            mode_t mask, pid_t parent, pid_t stepd, int fd)
+static _Noreturn void child(const struct argus_recorder_start *start, pid_t parent, int fd)
 {
     int rc;
 
@@ -199,10 +233,10 @@ static _Noreturn void child(const struct argus_identity *id, const char *program
     rc = argus_drop_files(fd);
     if (rc)
         fail(fd, STAGE_FILES, rc);
-    ordinary_process(mask);
-    if (parent != stepd)
-        run_guard(id, program, spool, stepd, fd);
-    run_program(id, program, spool, parent, fd);
+    ordinary_process(start->mask);
+    if (parent != start->stepd)
+        run_guard(start, fd);
+    run_program(start, parent, fd);
 }
 
 /* --- In slurmstepd ------------------------------------------------------ */
@@ -259,14 +293,25 @@ static void signal_to(const struct argus_recorder *rec, int sig)
         sigqueue(rec->pid, sig, info.si_value);
 }
 
-/* Reads until the exec closes the pipe.  0, or -1 with the reason. */
-static int read_status(int fd, struct argus_recorder *rec, const char *program, argus_error_t *err)
+static int start_error(const struct argus_recorder_start *start, const struct status *s,
+                       argus_error_t *err)
 {
     static const char *const doing[] = {[STAGE_FILES] = "closing files",
                                         [STAGE_IDENTITY] = "becoming the user",
                                         [STAGE_FORK] = "fork",
                                         [STAGE_EXEC] = "starting it"};
+
+    if (s->stage == STAGE_DIR)
+        return argus_error(err, "cannot write %s: %s", start->dir, strerror(s->value));
+    return argus_error(err, "%s: %s: %s", start->program, doing[s->stage], strerror(s->value));
+}
+
+/* Reads until the exec closes the pipe.  0, or -1 with the reason. */
+static int read_status(int fd, struct argus_recorder *rec, const struct argus_recorder_start *start,
+                       argus_error_t *err)
+{
     int64_t deadline = now_ms() + START_MS;
+    bool at_dir = false;
     struct status s;
 
     for (;;) {
@@ -274,8 +319,11 @@ static int read_status(int fd, struct argus_recorder *rec, const char *program, 
         int64_t left = deadline - now_ms();
         ssize_t n;
 
+        /* The recorder hangs where the data are to go, as it may at any time later. */
+        if (left < 0 && at_dir)
+            return 0;
         if (left < 0)
-            return argus_error(err, "%s: did not start within %d ms", program, START_MS);
+            return argus_error(err, "%s: did not start within %d ms", start->program, START_MS);
         if (poll(&p, 1, (int)left) != 1)
             continue;
         n = read(fd, &s, sizeof(s));
@@ -284,15 +332,19 @@ static int read_status(int fd, struct argus_recorder *rec, const char *program, 
         if (n == 0)
             return 0;
         if (n != (ssize_t)sizeof(s) || s.stage < STAGE_PID || s.stage > STAGE_EXEC)
-            return argus_error(err, "%s: no word from its process", program);
-        if (s.stage != STAGE_PID)
-            return argus_error(err, "%s: %s: %s", program, doing[s.stage], strerror(s.value));
-        rec->pid = s.value;
+            return argus_error(err, "%s: no word from its process", start->program);
+        if (s.stage == STAGE_PID) {
+            rec->pid = s.value;
+        } else if (s.stage == STAGE_DIR && !s.value) {
+            at_dir = true;
+            deadline = now_ms() + DIR_MS;
+        } else {
+            return start_error(start, &s, err);
+        }
     }
 }
 
-int argus_recorder_start(struct argus_recorder *rec, const struct argus_identity *id,
-                         const char *program, const char *spool, mode_t mask, pid_t stepd,
+int argus_recorder_start(struct argus_recorder *rec, const struct argus_recorder_start *start,
                          argus_error_t *err)
 {
     pid_t self = getpid(), pid;
@@ -301,27 +353,27 @@ int argus_recorder_start(struct argus_recorder *rec, const struct argus_identity
     rec->pid = 0;
     rec->pidfd = -1;
     if (pipe2(pipe_fd, O_CLOEXEC))
-        return argus_error(err, "%s: pipe: %s", program, strerror(errno));
+        return argus_error(err, "%s: pipe: %s", start->program, strerror(errno));
     /* Out of the way of 0, 1 and 2, which the child replaces. */
     write_fd = fcntl(pipe_fd[1], F_DUPFD_CLOEXEC, STATUS_FD_MIN);
     close(pipe_fd[1]);
     if (write_fd < 0) {
-        rc = argus_error(err, "%s: %s", program, strerror(errno));
+        rc = argus_error(err, "%s: %s", start->program, strerror(errno));
         goto out;
     }
     pid = fork();
     if (pid == 0)
-        child(id, program, spool, mask, self, stepd, write_fd);
+        child(start, self, write_fd);
     if (pid < 0) {
-        rc = argus_error(err, "%s: fork: %s", program, strerror(errno));
+        rc = argus_error(err, "%s: fork: %s", start->program, strerror(errno));
         close(write_fd);
         goto out;
     }
     rec->pid = pid;
     /* Now, before slurmstepd's own wait could reap it and free its number. */
-    rec->pidfd = self == stepd ? pidfd_open_(pid) : -1;
+    rec->pidfd = self == start->stepd ? pidfd_open_(pid) : -1;
     close(write_fd);
-    rc = read_status(pipe_fd[0], rec, program, err);
+    rc = read_status(pipe_fd[0], rec, start, err);
     if (rc) {
         rec->pid = pid;
         kill(pid, SIGKILL);

@@ -23,12 +23,21 @@ struct argus_recorder {
     unsigned long long birth; /* start time of the process, guards against reuse of its id */
 };
 
+struct argus_recorder_start {
+    const struct argus_identity *id;
+    const char *program;
+    const char *spool; /* the step's */
+    const char *dir;   /* where its data will go, looked at first; NULL: not */
+    mode_t mask;
+    pid_t stepd; /* slurmstepd's process id */
+};
+
 /*
- * `stepd` is slurmstepd's process id.  Returns when the program runs, or -1
- * when it cannot.
+ * Returns when the program runs, or -1 when it cannot or the user may not
+ * write `dir`.  A file system that does not answer within a tenth of a second
+ * is the recorder's to wait for.
  */
-int argus_recorder_start(struct argus_recorder *rec, const struct argus_identity *id,
-                         const char *program, const char *spool, mode_t mask, pid_t stepd,
+int argus_recorder_start(struct argus_recorder *rec, const struct argus_recorder_start *start,
                          argus_error_t *err);
 
 /*

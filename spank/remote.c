@@ -37,7 +37,7 @@ static struct {
     struct argus_identity id;
     struct argus_recorder recorder;
     char spool[600];  /* the step's */
-    char excuse[256]; /* for the user, from a hook where srun hears it */
+    char excuse[640]; /* for the user, from a hook where srun hears it */
     char *text;       /* of the marker, kept for a lazy step */
     uint32_t tasks_left;
     pid_t task_done;
@@ -59,8 +59,7 @@ static void excuse(const char *reason, bool fault)
     else
         slurm_verbose("argus: %s: %s; the step is not traced", node, reason);
     if (argus_plugin.request.given && state.facts.nodeid == 0)
-        snprintf(state.excuse, sizeof(state.excuse), "argus: %.64s: %.160s; not traced", node,
-                 reason);
+        snprintf(state.excuse, sizeof(state.excuse), "argus: %.64s: %s; not traced", node, reason);
 }
 
 /* slurmd tells slurmstepd; the job's environment may say anything. */
@@ -194,12 +193,20 @@ out:
 
 void argus_remote_user_init(spank_t sp)
 {
+    const struct argus_recorder_start start = {
+        .id = &state.id,
+        .program = ARGUS_RECORDER,
+        .spool = state.spool,
+        /* A script or a shell may make its directory itself before it starts something. */
+        .dir = state.facts.lazy ? NULL : state.facts.dir,
+        .mask = state.facts.umask_bits,
+        .stepd = state.facts.owner,
+    };
     argus_error_t err;
 
     (void)sp;
     if (state.traced && !state.recorder.pid &&
-        argus_recorder_start(&state.recorder, &state.id, ARGUS_RECORDER, state.spool,
-                             state.facts.umask_bits, state.facts.owner, &err)) {
+        argus_recorder_start(&state.recorder, &start, &err)) {
         state.traced = false;
         excuse(err.text, true);
     }

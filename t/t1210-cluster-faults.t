@@ -190,8 +190,10 @@ test_expect_success 'the recorder holds no file and no variable of Slurm or the 
 test_expect_success 'a job directory that leads to a place of root: the job runs, nothing is there' '
     mkdir "$top/rootonly" &&
     as_user mkdir elsewhere && cd elsewhere && as_user ln -s "$top/rootonly" argus &&
-    as_user srun --argus -J link $small $train >out 2>&1 &&
-    job=$(newest link) && cd .. &&
+    as_user srun --argus -J link $small $train >out 2>err &&
+    job=$(newest link) && cat err && cd .. &&
+    echo "argus: n1: cannot write $work/elsewhere/argus/$job: Permission denied; not traced" >want &&
+    test_cmp want elsewhere/err &&
     wait_for 20 is_over $job && wait_for 30 eval "test -z \"\$(workers)\"" &&
     test -z "$(ls -A "$top/rootonly")" && test -z "$(comment $job)"
 '

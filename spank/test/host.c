@@ -248,6 +248,10 @@ void host_setup(void)
     host_arg("dir=%%w/%%u/%%j");
     if (close(creat(host.argv[1] + strlen("collector="), 0644)))
         abort();
+    /* dir=, without its last part. */
+    snprintf(recorder, sizeof(recorder), "%s/nobody", host.root);
+    if (getuid() == 0 && (mkdir(recorder, 0755) || chown(recorder, host.uid, host.gid)))
+        abort();
     /* The user may not be able to reach the build directory. */
     host_copy("fake_recorder", recorder, sizeof(recorder));
     setenv("ARGUS_TEST_RECORDER", recorder, 1);

@@ -220,6 +220,47 @@ static void missing_recorder_is_one_line(void **unused)
     assert_false(host_exists("%s/jobs/77", host.spool));
 }
 
+/* The user's directory cannot be written. */
+static void not_written(const char *why)
+{
+    char said[512];
+
+    host_start("on");
+    host_task(0, text, sizeof(text));
+    assert_null(host_value(text, "ARGUS_SPOOL"));
+    assert_null(host_value(text, "CUDA_INJECTION64_PATH"));
+    host_stop();
+    snprintf(said, sizeof(said), "argus: n7: cannot write %s/nobody/77: %s; not traced\n",
+             host.root, why);
+    assert_string_equal(host.said, said);
+    assert_false(host_exists("%s/77.0", host.spool));
+    assert_false(host_exists("%s/jobs/77", host.spool));
+}
+
+static void directory_of_somebody_else_is_one_line(void **unused)
+{
+    char path[256];
+
+    (void)unused;
+    if (getuid())
+        skip();
+    snprintf(path, sizeof(path), "%s/nobody", host.root);
+    assert_int_equal(chown(path, 0, 0), 0);
+    not_written("Permission denied");
+}
+
+static void directory_that_is_a_file_is_one_line(void **unused)
+{
+    char path[256];
+
+    (void)unused;
+    if (getuid())
+        skip();
+    snprintf(path, sizeof(path), "%s/nobody/77", host.root);
+    assert_int_equal(close(creat(path, 0644)), 0);
+    not_written("Not a directory");
+}
+
 static void rings_stay_for_the_epilog(void **unused)
 {
     (void)unused;
@@ -423,6 +464,8 @@ int main(void)
         T(stubborn_recorder_costs_drain_s),
         T(dead_recorder_costs_nothing),
         T(missing_recorder_is_one_line),
+        T(directory_of_somebody_else_is_one_line),
+        T(directory_that_is_a_file_is_one_line),
         T(rings_stay_for_the_epilog),
         T(stale_spool_is_replaced),
         T(step_spool_belongs_to_the_user),
