@@ -54,9 +54,13 @@ as_user() {
 plugstack() {
     "$cluster" plugstack "$ARGUS_CLUSTER" "$@"
 }
-# No recorder, no step's spool: the step is over on all nodes.
+# No recorder, no step's spool: the step is over on all nodes, which srun need not wait for.
 quiet() {
-    ! pgrep -f "$top/argus-record" && ! ls -d "$top"/run/*/*.* 2>/dev/null
+    for i in $(seq 600); do
+        ! pgrep -f "$top/argus-record" && ! ls -d "$top"/run/*/*.* 2>/dev/null && return 0
+        sleep 0.1
+    done
+    return 1
 }
 wait_for_end() {
     for i in $(seq 600); do
