@@ -20,6 +20,11 @@ test_expect_success 'the table compares with other rules' '
     grep "nvrx-0.75" table && grep "^  slow-gpu " table && grep "<svg" now.svg
 '
 
+test_expect_success 'a copy under way hides no host stall' '
+    "$bench" --world 4 --style fsdp --fault host-stall --seeds 2 --only 1000409 --no-rules >table &&
+    grep "^host-stall  *3  *1.000  *1.000  *1.000 " table
+'
+
 test_expect_success 'wrong options' '
     test_expect_code 2 "$bench" --style nosuch && test_expect_code 2 "$bench" --fault nosuch
 '

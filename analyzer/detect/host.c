@@ -5,7 +5,9 @@
  * A victim waits inside a collective's kernel, so its GPU is not idle; the one
  * that is idle longer than its peers, and longer than it usually is, is the
  * cause.  Idle is what no kernel and no copy fills: copies come first, and long
- * launches or synchronisations are back-pressure, not evidence.  What the gap
+ * launches or synchronisations are back-pressure, not evidence.  But a copy
+ * under way hides a gap: where copies take no longer than usual, what stands
+ * alone of them beyond the usual is idle, too.  What the gap
  * is made of tells the kind: at the start of the step = data; with compiling
  * (OVERHEAD records, a class never seen before) = JIT; with cudaMalloc and
  * cudaFree = allocator; else the host.
@@ -22,6 +24,7 @@
 
 #define FLOOR_NS 1e6     /* smallest stall that counts */
 #define FLOOR_SHARE 0.02 /* ... and of the step */
+#define SAME_COPIES 1.1  /* longer copies are the reason themselves */
 #define CAUSE_SHARE 0.3  /* of the stall: JIT, allocator */
 #define DATA_SHARE 0.6
 #define HEAD_SHARE 0.02 /* of the step: its beginning */
@@ -43,6 +46,7 @@ struct scan {
     struct argus_evidence_list *out;
     double typical;      /* step, ns */
     double *base, *head; /* by rank: usual idle */
+    double *copy, *busy; /* by rank: usual time in copies that nothing hides, in all of them */
     double *work;
     struct stall *stalls;
     size_t n, room;
@@ -144,6 +148,17 @@ static int add_stall(struct scan *s, struct stall stall)
     return 0;
 }
 
+/* Time without work beyond the usual: idle, or hidden only by a copy under way. */
+static double without_work(const struct scan *s, size_t i, int k)
+{
+    const struct argus_model_rank *r = &s->m->ranks[i];
+    double idle = (double)argus_rank_col(r, ARGUS_COL_IDLE, k) - s->base[i];
+    double alone = (double)argus_rank_col(r, ARGUS_COL_COPY, k) - s->copy[i];
+    double busy = (double)argus_rank_col(r, ARGUS_COL_COPY_BUSY, k);
+
+    return alone > 0 && busy <= SAME_COPIES * s->busy[i] ? idle + alone : idle;
+}
+
 /* The most stalled rank of every step, if the others do not stall alike in that step. */
 static int find_stalls(struct scan *s)
 {
@@ -159,7 +174,7 @@ static int find_stalls(struct scan *s)
         if (!m->use[k])
             continue;
         for (size_t i = 0; i < m->n_ranks; i++) {
-            double e = (double)argus_rank_col(&m->ranks[i], ARGUS_COL_IDLE, k) - s->base[i];
+            double e = without_work(s, i, k);
 
             if (isnan(e))
                 continue;
@@ -379,17 +394,22 @@ int argus_detect_host(const struct argus_model *m, struct argus_evidence_list *o
 
     s.base = calloc(m->n_ranks + 1, sizeof(double));
     s.head = calloc(m->n_ranks + 1, sizeof(double));
+    s.copy = calloc(m->n_ranks + 1, sizeof(double));
+    s.busy = calloc(m->n_ranks + 1, sizeof(double));
     s.work = malloc(((size_t)m->n_steps + m->n_ranks + 1) * sizeof(double));
     s.typical = argus_typical_step(m);
-    if (!s.base || !s.head || !s.work)
+    if (!s.base || !s.head || !s.copy || !s.busy || !s.work)
         goto out;
     rc = usual(&s, ARGUS_COL_IDLE, s.base) || usual(&s, ARGUS_COL_HEAD_IDLE, s.head) ||
+         usual(&s, ARGUS_COL_COPY, s.copy) || usual(&s, ARGUS_COL_COPY_BUSY, s.busy) ||
          find_stalls(&s);
     for (int c = 0; c < CAUSES && !rc; c++)
         rc = judge_cause(&s, c);
 out:
     free(s.base);
     free(s.head);
+    free(s.copy);
+    free(s.busy);
     free(s.work);
     free(s.stalls);
     return rc ? -1 : 0;

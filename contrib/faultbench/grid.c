@@ -100,10 +100,12 @@ static size_t last_magnitude(const struct fb_options *o, int world, size_t n)
 static int seeds_at(const struct fb_options *o, int world, int kind)
 {
     int seeds = kind == FB_HEALTHY ? o->healthy : o->seeds;
-    int fewer = kind == FB_HEALTHY ? seeds / 16 : 1;
+    int fewer = kind != FB_HEALTHY ? 1 : seeds / 16;
 
-    if (!o->full || world <= 64 || seeds == 0)
+    if (!o->full || world <= 32 || seeds == 0 || (world <= 64 && kind != FB_HEALTHY))
         return seeds;
+    if (world <= 64)
+        fewer = seeds / 3;
     return fewer > 0 ? fewer : 1;
 }
 
