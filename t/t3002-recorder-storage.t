@@ -206,4 +206,13 @@ test_expect_success 'the recorder ends with its parent' '
 '
 
 test_have_prereq TMPFS && umount tiny
+test_expect_success 'a process that nobody told its rank: a timeline with its pid that opens' '
+    new_spool "$PWD/norank" &&
+    "$ringgen" "$PWD/spool" -1 dense 400 20 0 >fed &&
+    "$record" --drain spool &&
+    file=$(echo norank/step-0/rank-00000.*.h5) &&
+    "$totals" "$file" >got &&
+    test "$(field gpu <got)" = "$(field gpu <fed)"
+'
+
 test_done

@@ -258,45 +258,11 @@ static void scan(struct recorder *r)
     closedir(d);
 }
 
-/* Left by a recorder that was killed before its first checkpoint: everything in it is still in the
- * ring. */
-static int is_orphan(const char *open_path, const struct argus_ring_header *h)
-{
-    argus_timeline_t *t;
-    int orphan;
-
-    if (h->tail)
-        return 0;
-    t = argus_timeline_open(open_path, NULL);
-    orphan = t && argus_timeline_info(t)->pid == h->pid;
-    argus_timeline_close(t);
-    return orphan;
-}
-
-static int path_free(const char *path, const struct argus_ring_header *h)
-{
-    char open_path[PATH_BYTES + 8];
-
-    snprintf(open_path, sizeof(open_path), "%s.open", path);
-    if (access(path, F_OK) == 0)
-        return 0;
-    if (access(open_path, F_OK) < 0)
-        return 1;
-    return is_orphan(open_path, h) && unlink(open_path) == 0;
-}
-
-/* The first process of a rank gets the rank's name; see settle.c for the last word. */
 static void name_timeline(void *arg, const struct argus_ring_header *h, char *path, size_t size)
 {
-    struct recorder *r = arg;
-    int rank = h->rank >= 0 ? h->rank : 99999;
+    const struct recorder *r = arg;
 
-    snprintf(path, size, "%s/rank-%05d.h5", r->step_dir, rank);
-    if (path_free(path, h) && h->rank >= 0)
-        return;
-    snprintf(path, size, "%s/rank-%05d.%d.h5", r->step_dir, rank, h->pid);
-    for (int i = 1; !path_free(path, h) && i < 1000; i++)
-        snprintf(path, size, "%s/rank-%05d.%d-%d.h5", r->step_dir, rank, h->pid, i);
+    argus_settle_first(r->step_dir, h, path, size);
 }
 
 /* A source's first failure, once. */

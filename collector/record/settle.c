@@ -7,8 +7,54 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
+
+#include "analyzer/timeline/timeline_io.h"
 
 #define PATH_BYTES 4096
+
+/* ---- the first word ------------------------------------------------------ */
+
+/* Left by a recorder that was killed before its first checkpoint: everything in it is still in the
+ * ring. */
+static int is_orphan(const char *open_path, const struct argus_ring_header *h)
+{
+    argus_timeline_t *t;
+    int orphan;
+
+    if (h->tail)
+        return 0;
+    t = argus_timeline_open(open_path, NULL);
+    orphan = t && argus_timeline_info(t)->pid == h->pid;
+    argus_timeline_close(t);
+    return orphan;
+}
+
+static int path_free(const char *path, const struct argus_ring_header *h)
+{
+    char open_path[PATH_BYTES + 8];
+
+    snprintf(open_path, sizeof(open_path), "%s.open", path);
+    if (access(path, F_OK) == 0)
+        return 0;
+    if (access(open_path, F_OK) < 0)
+        return 1;
+    return is_orphan(open_path, h) && unlink(open_path) == 0;
+}
+
+void argus_settle_first(const char *dir, const struct argus_ring_header *h, char *path, size_t size)
+{
+    int rank = h->rank > 0 ? h->rank : 0;
+
+    snprintf(path, size, "%s/rank-%05d.h5", dir, rank);
+    if (path_free(path, h) && h->rank >= 0)
+        return;
+    snprintf(path, size, "%s/rank-%05d.%d.h5", dir, rank, h->pid);
+    for (int i = 1; !path_free(path, h) && i < 1000; i++)
+        snprintf(path, size, "%s/rank-%05d.%d-%d.h5", dir, rank, h->pid, i);
+}
+
+/* ---- the last word ------------------------------------------------------- */
 
 static json_int_t number(const json_t *ring, const char *key)
 {

@@ -22,8 +22,8 @@ static void describe(argus_stream_t *s, const struct argus_stream_options *o,
     snprintf(s->info.mode, sizeof(s->info.mode), "%s", o->mode);
     s->info.window = o->summary.window;
     s->info.restart = o->restart;
-    s->info.rank = h->rank;
-    s->info.world = h->world;
+    s->info.rank = h->rank > 0 ? h->rank : 0; /* -1: nobody told it which it is */
+    s->info.world = h->world > 0 ? h->world : 0;
     s->info.local_rank = h->local_rank;
     s->info.pid = h->pid;
 }
@@ -397,7 +397,7 @@ void argus_stream_header(argus_stream_t *s, const struct argus_ring_header *h, i
     snprintf(s->info.gpu_uuid, sizeof(s->info.gpu_uuid), "%s", h->gpu_uuid);
     snprintf(s->info.gpu_name, sizeof(s->info.gpu_name), "%s", h->gpu_name);
     snprintf(s->info.gpu_pci, sizeof(s->info.gpu_pci), "%s", h->gpu_pci);
-    s->info.world = h->world;
+    s->info.world = h->world > 0 ? h->world : 0;
     s->info.local_rank = h->local_rank;
     s->info.driver_version = h->driver_version;
     s->info.cupti_version = h->cupti_version;

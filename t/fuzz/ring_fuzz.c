@@ -298,6 +298,7 @@ int main(int argc, char **argv)
     terminal = dup(STDERR_FILENO);
     if (terminal < 0 || !freopen(path, "a", stderr))
         return 1;
+    setvbuf(stderr, NULL, _IONBF, 0); /* abort() writes nothing out */
     start = time(NULL);
     while (difftime(time(NULL), start) < seconds) {
         struct argus_recorder_options o = {.spool = spool,
