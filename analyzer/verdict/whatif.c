@@ -170,13 +170,19 @@ static double measured(const struct argus_model *m, const struct argus_evidence 
     return (inside - outside) / modelled;
 }
 
-/* Time of step k with only fault `i` left, and with none. */
-static void price_step(struct frame *f, int k, double step, double *only, double *ideal)
+/* Time of step k with only fault `i` left, with none, and without fault `i` alone. */
+static void price_step(struct frame *f, int k, double step, double *only, double *ideal,
+                       double *without)
 {
     double before;
 
     load(f, k);
     before = slowest(f);
+    for (size_t i = 0; i < f->n; i++) {
+        take(f, i, k, 1);
+        without[i] = step - (before - slowest(f));
+        take(f, i, k, -1);
+    }
     for (size_t i = 0; i < f->n; i++)
         take(f, i, k, 1);
     *ideal = step - (before - slowest(f));
@@ -247,6 +253,7 @@ static int replay_all(const struct argus_model *m, const struct argus_evidence *
 /* Sums over steps of one fault. */
 struct sums {
     double lost, lost_all, ideal;
+    double step, without; /* as it was, without this fault alone */
     int steps;
 };
 
@@ -267,7 +274,7 @@ int argus_whatif_price(const struct argus_model *m, const struct argus_evidence 
 {
     struct frame f;
     double *step = calloc((size_t)m->n_steps + 1, sizeof(*step));
-    double *only = calloc(n + 1, sizeof(*only)), total = 0;
+    double *only = calloc(2 * (n + 1), sizeof(*only)), *without = only + n + 1, total = 0;
     struct sums *sums = calloc(n + 1, sizeof(*sums));
     struct replayed *replays = calloc(n + 1, sizeof(*replays));
     int rc = frame_init(&f, m, e, n) || !step || !only || !sums || !replays ? -1 : 0;
@@ -279,7 +286,7 @@ int argus_whatif_price(const struct argus_model *m, const struct argus_evidence 
         if (isnan(step[k]))
             continue;
         total += step[k];
-        price_step(&f, k, step[k], only, &ideal);
+        price_step(&f, k, step[k], only, &ideal, without);
         for (size_t i = 0; i < n; i++) {
             double lost = only[i] > ideal ? only[i] - ideal : 0;
 
@@ -289,6 +296,8 @@ int argus_whatif_price(const struct argus_model *m, const struct argus_evidence 
             sums[i].steps++;
             sums[i].lost += lost;
             sums[i].ideal += ideal;
+            sums[i].step += step[k];
+            sums[i].without += without[i];
         }
     }
     if (!rc)
@@ -306,6 +315,9 @@ int argus_whatif_price(const struct argus_model *m, const struct argus_evidence 
         }
         finish(&costs[i], &sums[i], isnan(factor) ? 1 : factor, total);
         costs[i].alone = replays[i].alone;
+        /* no step is there to be replayed: what the breakdowns of the steps say */
+        if (isnan(costs[i].alone) && argus_replay_can(e[i]))
+            costs[i].alone = ratio(sums[i].step, sums[i].without);
     }
     free(step);
     free(only);

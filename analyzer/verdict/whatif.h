@@ -24,7 +24,9 @@ struct argus_cost {
     double loss;     /* ns a step over the same steps */
     double share;    /* of the time of all compared steps */
     int steps;       /* compared steps from onset to recovery */
-    double alone;    /* slowdown that repairing this fault alone would undo; NAN: not replayed */
+    /* Slow-down that repairing this fault alone would undo: by replay; where no step is kept, by the
+     * breakdowns of the steps.  NAN: neither can tell. */
+    double alone;
 };
 
 /* Price n faults; costs[i] for e[i].  -1: no memory. */
