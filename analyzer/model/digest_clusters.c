@@ -7,6 +7,14 @@
 #include "analyzer/model/digest_loader.h"
 
 #define MINOR_MODE 0.03 /* a mode with less of the calls is noise, not the kernel */
+#define MINOR_CALLS 3u
+#define TAIL 0.05 /* p99 is that of the mode in which so many calls are left */
+
+/* The modes of a class in a window, which stand together: where in them a row is. */
+struct place {
+    size_t end;            /* first row behind them */
+    uint64_t below, above; /* calls of faster and of slower modes */
+};
 
 static int class_arrays(struct argus_digest_loader *l, struct argus_rank_class *c)
 {
@@ -87,18 +95,46 @@ static int window_of(const struct argus_model_rank *r, const struct argus_cluste
     return 0;
 }
 
+static int same_modes(const struct argus_cluster_row *a, const struct argus_cluster_row *b)
+{
+    return b->class_id == a->class_id && b->first_step == a->first_step &&
+           b->last_step == a->last_step && b->cluster == a->cluster + 1;
+}
+
+static void next_place(struct place *p, const struct argus_cluster_row *rows, size_t n, size_t i)
+{
+    if (i < p->end) {
+        p->below += rows[i - 1].count;
+        p->above -= rows[i].count;
+        return;
+    }
+    *p = (struct place){.end = i + 1};
+    for (; p->end < n && same_modes(&rows[p->end - 1], &rows[p->end]); p->end++)
+        p->above += rows[p->end].count;
+}
+
+/* A class with a long tail is cut into many modes: what counts is what lies beyond, not how it is cut. */
+static int minor(const struct argus_cluster_row *row, const struct place *p, float calls)
+{
+    uint64_t fast = p->below + row->count, slow = p->above + row->count;
+    uint64_t less = fast < slow ? fast : slow;
+
+    return (float)less < MINOR_MODE * calls || (row->clusters > 1 && less < MINOR_CALLS);
+}
+
 static void add_cluster(struct argus_rank_class *c, int w, const struct argus_cluster_row *row,
-                        int pass)
+                        const struct place *p, int pass)
 {
     if (pass == 0) {
         c->sum[w] += (float)row->sum;
         c->count[w] += (float)row->count;
-    } else if (pass == 1 && (float)row->count >= MINOR_MODE * c->count[w]) {
+    } else if (pass == 1 && !minor(row, p, c->count[w])) {
         /* typical and p99 hold sums of medians and weights until finish_class() */
         c->typical[w] += (float)((double)row->p50 * row->count);
         c->p99[w] += (float)row->count;
         c->modes[w]++;
-    } else if (pass == 2 && (float)row->count >= 0.05f * c->count[w] &&
+    } else if (pass == 2 && (float)p->above < (float)TAIL * c->count[w] &&
+               (float)(p->above + row->count) >= (float)TAIL * c->count[w] &&
                !(c->p99[w] >= (float)row->p99)) {
         c->p99[w] = (float)row->p99;
     }
@@ -124,10 +160,13 @@ int argus_digest_load_clusters(struct argus_digest_loader *l)
     if (!rc && find_windows(l, rows, n))
         rc = argus_digest_no_memory(l->err, argus_timeline_path(l->t));
     for (int pass = 0; pass < 3 && !rc; pass++) {
+        struct place place = {0};
+
         for (size_t i = 0; i < n && !rc; i++) {
             const struct argus_cluster_row *row = &rows[i];
             struct argus_rank_class *c;
 
+            next_place(&place, rows, n, i);
             if (!usable(l, row))
                 continue;
             if (l->slot[row->class_id] < 0) {
@@ -140,7 +179,7 @@ int argus_digest_load_clusters(struct argus_digest_loader *l)
             if (class_arrays(l, c))
                 rc = argus_digest_no_memory(l->err, argus_timeline_path(l->t));
             else
-                add_cluster(c, window_of(&d->rank, row), row, pass);
+                add_cluster(c, window_of(&d->rank, row), row, &place, pass);
         }
         for (size_t i = 0; pass == 1 && i < d->n_classes; i++)
             finish_class(&d->rank, &d->classes[i].data);

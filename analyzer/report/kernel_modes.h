@@ -6,7 +6,7 @@
 #include "analyzer/model/model.h"
 #include "analyzer/stats/stats.h"
 
-#define ARGUS_KERNEL_MODES 24 /* modes kept of a class: windows are thinned evenly */
+#define ARGUS_KERNEL_MODES 64 /* modes kept of a class: windows are thinned evenly */
 
 struct argus_kernel_modes {
     char *key; /* name, grid and block: equal on all ranks */

@@ -18,7 +18,7 @@
 #define NARROW_DEN 10
 /* Durations handed to the density: each bin is represented, the rest shared out by count. */
 #define SAMPLES 512u
-#define MODES_MAX 64u
+#define VALLEYS_MAX 12u
 
 uint32_t argus_hist_bin_of(int64_t duration)
 {
@@ -153,12 +153,12 @@ static int by_bin(const void *a, const void *b)
     return x->bin < y->bin ? -1 : x->bin > y->bin;
 }
 
-static int64_t bin_min(const struct argus_hist_bin *b)
+int64_t argus_hist_bin_min(const struct argus_hist_bin *b)
 {
     return argus_hist_bin_lower(b->bin - 1) + b->min;
 }
 
-static int64_t bin_max(const struct argus_hist_bin *b)
+int64_t argus_hist_bin_max(const struct argus_hist_bin *b)
 {
     return argus_hist_bin_lower(b->bin - 1) + b->max;
 }
@@ -172,7 +172,8 @@ int64_t argus_hist_value_at(const struct argus_hist_bin *b, uint64_t k)
     }
     if (b->count == 1)
         return b->sum;
-    return bin_min(b) + (int64_t)((double)(b->max - b->min) * (double)k / (double)(b->count - 1));
+    return argus_hist_bin_min(b) +
+           (int64_t)((double)(b->max - b->min) * (double)k / (double)(b->count - 1));
 }
 
 static void summarise(const struct argus_hist_bin *b, size_t n, struct argus_mode *mode)
@@ -182,8 +183,8 @@ static void summarise(const struct argus_hist_bin *b, size_t n, struct argus_mod
         mode->count += b[i].count;
         mode->sum += b[i].sum;
     }
-    mode->min = bin_min(&b[0]);
-    mode->max = bin_max(&b[n - 1]);
+    mode->min = argus_hist_bin_min(&b[0]);
+    mode->max = argus_hist_bin_max(&b[n - 1]);
     mode->p50 = argus_hist_value_at(b, (mode->count - 1) / 2);
     mode->p99 = argus_hist_value_at(b, (uint64_t)((double)(mode->count - 1) * 0.99 + 0.5));
 }
@@ -227,16 +228,16 @@ out:
 static size_t cut(const struct argus_hist_bin *b, size_t n, uint64_t count,
                   struct argus_mode *modes, size_t max_modes)
 {
-    int64_t borders[MODES_MAX];
-    size_t first[MODES_MAX] = {0}, n_borders, n_parts = 1, at = 0;
+    int64_t borders[VALLEYS_MAX];
+    size_t first[ARGUS_REFINE_MAX] = {0}, n_borders, n_parts = 1, at = 0;
 
-    if (max_modes > MODES_MAX)
-        max_modes = MODES_MAX;
-    n_borders = borders_of(b, n, count, borders, max_modes);
+    if (max_modes > ARGUS_REFINE_MAX)
+        max_modes = ARGUS_REFINE_MAX;
+    n_borders = borders_of(b, n, count, borders, max_modes < VALLEYS_MAX ? max_modes : VALLEYS_MAX);
     for (size_t i = 0; i + 1 < n_borders; i++) {
         size_t last = at;
 
-        while (last < n && bin_max(&b[last]) < borders[i])
+        while (last < n && argus_hist_bin_max(&b[last]) < borders[i])
             last++;
         if (last == at || last == n)
             continue;
@@ -264,7 +265,7 @@ size_t argus_hist_modes(const struct argus_hist *h, struct argus_mode *modes, si
     }
     qsort(b, n, sizeof(*b), by_bin);
     if (max_modes > 1 && h->count >= 6 &&
-        bin_max(&b[n - 1]) * NARROW_DEN > bin_min(&b[0]) * NARROW_NUM) {
+        argus_hist_bin_max(&b[n - 1]) * NARROW_DEN > argus_hist_bin_min(&b[0]) * NARROW_NUM) {
         n_modes = cut(b, n, h->count, modes, max_modes);
     } else {
         summarise(b, n, &modes[0]);

@@ -205,76 +205,11 @@ static void test_bins(void **state)
     }
 }
 
-static double normal(void)
-{
-    double u = (below(1 << 24) + 1) / 16777217.0, v = below(1 << 24) / 16777216.0;
-
-    return sqrt(-2 * log(u)) * cos(2 * M_PI * v);
-}
-
 static int by_value(const void *a, const void *b)
 {
     const int64_t *x = a, *y = b;
 
     return *x < *y ? -1 : *x > *y;
-}
-
-/* W1 between n sorted durations and the log-normal mixture of their clusters, as a share of the median. */
-static double reconstruction(const int64_t *x, size_t n, const struct argus_mode *modes,
-                             size_t n_modes)
-{
-    double *q = malloc(n * sizeof(*q)), sum = 0;
-
-    assert_int_equal(argus_mixture_quantiles(modes, n_modes, q, n), 0);
-    for (size_t i = 0; i < n; i++)
-        sum += fabs(q[i] - (double)x[i]);
-    free(q);
-    return sum / (double)n / (double)x[n / 2];
-}
-
-/* Counts and sums are exact, and what comes back is within 2 % of the median. */
-static void test_clusters(void **state)
-{
-    static int64_t x[20000];
-    size_t good = 0, all = 0;
-
-    (void)state;
-    for (int round = 0; round < 200; round++) {
-        size_t n = 60 + below(round % 10 ? 1000 : 19000), n_modes, kinds = 1 + below(3);
-        double centre[3], width[3];
-        struct argus_hist h = {0};
-        struct argus_mode m[8];
-        uint64_t count = 0;
-        int64_t sum = 0, total = 0;
-
-        for (size_t k = 0; k < kinds; k++) {
-            centre[k] = exp(8 + 1.3 * (double)k + below(1000) / 2500.0 + (round % 7));
-            width[k] = 0.005 + below(1000) / 1000.0 * 0.05;
-        }
-        for (size_t i = 0; i < n; i++) {
-            size_t k = below((uint32_t)kinds);
-
-            x[i] = (int64_t)(centre[k] * exp(width[k] * normal()));
-            total += x[i];
-            assert_int_equal(argus_hist_add(&h, x[i]), 0);
-        }
-        qsort(x, n, sizeof(*x), by_value);
-        n_modes = argus_hist_modes(&h, m, 8);
-        for (size_t i = 0; i < n_modes; i++) {
-            count += m[i].count;
-            sum += m[i].sum;
-            assert_true(m[i].min <= m[i].p50 && m[i].p50 <= m[i].p99 && m[i].p99 <= m[i].max);
-            assert_true(!i || m[i].min > m[i - 1].max);
-        }
-        assert_int_equal(count, n);
-        assert_int_equal(sum, total);
-        assert_int_equal(m[0].min, x[0]);
-        assert_int_equal(m[n_modes - 1].max, x[n - 1]);
-        all++;
-        good += reconstruction(x, n, m, n_modes) <= 0.02;
-        argus_hist_free(&h);
-    }
-    assert_true(good * 100 >= all * 95);
 }
 
 /* The breakdown against a brute force: each nanosecond of a short step by itself. */
@@ -460,15 +395,10 @@ static void test_short_lists_grow(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_z_function),
-        cmocka_unit_test(test_period),
-        cmocka_unit_test(test_bins),
-        cmocka_unit_test(test_clusters),
-        cmocka_unit_test(test_breakdown),
-        cmocka_unit_test(test_save),
-        cmocka_unit_test(test_damaged_state),
-        cmocka_unit_test(test_short_lists_grow),
+        cmocka_unit_test(test_names),         cmocka_unit_test(test_z_function),
+        cmocka_unit_test(test_period),        cmocka_unit_test(test_bins),
+        cmocka_unit_test(test_breakdown),     cmocka_unit_test(test_save),
+        cmocka_unit_test(test_damaged_state), cmocka_unit_test(test_short_lists_grow),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

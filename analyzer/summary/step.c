@@ -11,7 +11,7 @@
 #define POOL_FROM 256u
 #define POOL_COUNT 4u
 #define POOL_SHARE 0.001
-#define MODES_MAX 12u
+#define MODES_MAX 48u
 
 static int has_step_row(int kind)
 {

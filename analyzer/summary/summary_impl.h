@@ -152,10 +152,12 @@ int argus_keep_release(argus_summary_t *s, int64_t before, argus_error_t *err);
 int argus_keep_age(argus_summary_t *s, argus_error_t *err);
 void argus_keep_free(argus_summary_t *s);
 
-/* summary.c */
+/* classes.c */
 uint32_t argus_summary_pool_class(argus_summary_t *s, int kind);
 /* A class whose row is in the file. */
 uint32_t argus_summary_known_class(argus_summary_t *s, const struct argus_class_row *row);
+
+/* summary.c */
 int argus_summary_stacks(argus_summary_t *s, const struct argus_step_row *row, argus_error_t *err);
 
 #endif /* ARGUS_SUMMARY_IMPL_H */
