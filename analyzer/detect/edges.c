@@ -17,8 +17,10 @@
 #include "analyzer/model/peerwait.h"
 #include "analyzer/stats/stats.h"
 
-#define TIMELINES_MAX 256 /* read again */
 #define HOT_SHARE 0.5     /* hot edges are no more than this share of the edges of a ring */
+#define UNEVEN_FACTOR 2.0 /* between the edges of a ring that is held against nothing else */
+#define UNEVEN_EDGES 3    /* ... which has as many */
+#define UNEVEN_SPREAD 1.3 /* ... and but for the hot ones is as even as this */
 
 struct edges {
     struct argus_send_wait *items;
@@ -70,11 +72,11 @@ static int collect(const struct argus_model *m, const struct argus_link_group *g
 }
 
 /* Add the hot ones among `all` to `hot`; the rest is what they are held against. */
-static int select_hot(const struct argus_link_group *g, const struct edges *all, struct edges *hot,
-                      double *longest, double *others)
+static int select_hot(double ratio, const struct edges *all, struct edges *hot, double *longest,
+                      double *others)
 {
     double *cold = malloc((all->n + 1) * sizeof(*cold)), most = 0, limit, usual;
-    double factor = 1 + 0.5 * (g->shift.ratio - 1);
+    double factor = 1 + 0.5 * (ratio - 1);
     size_t n = 0;
     int rc = cold ? 0 : -1;
 
@@ -144,6 +146,27 @@ static enum argus_edge_unit name_them(const struct argus_model *m, const struct 
     return unit >= 0 ? ARGUS_EDGE_NODE : ARGUS_EDGE_NONE;
 }
 
+double argus_link_uneven_ring(const struct argus_model *m, const struct argus_link_group *g)
+{
+    struct edges all = {0}, hot = {0};
+    struct argus_hot_edge unit;
+    double wait = 0, others = 0, worst = 0, ratio = 0;
+    int rc;
+
+    rc = collect(m, g, &all);
+    if (!rc && all.n >= UNEVEN_EDGES)
+        rc = select_hot(UNEVEN_FACTOR, &all, &hot, &wait, &others);
+    for (size_t i = 0; i < all.n && !rc; i++)
+        if (mean(&all.items[i]) < wait / (1 + 0.5 * (UNEVEN_FACTOR - 1)))
+            worst = fmax(worst, mean(&all.items[i]));
+    if (!rc && hot.n && all.n - hot.n > 1 && wait >= UNEVEN_FACTOR * others &&
+        worst <= UNEVEN_SPREAD * others && name_them(m, &hot, &unit) != ARGUS_EDGE_NONE)
+        ratio = wait / others;
+    free(all.items);
+    free(hot.items);
+    return rc ? -1 : ratio;
+}
+
 int argus_link_edges(const struct argus_model *m, const struct argus_link_group *groups, size_t n,
                      int inter, struct argus_hot_edge *out)
 {
@@ -159,11 +182,11 @@ int argus_link_edges(const struct argus_model *m, const struct argus_link_group 
         if (!g->slow || g->pair || g->inter != inter)
             continue;
         files += m->groups[g->group].present;
-        if (files > TIMELINES_MAX)
+        if (files > ARGUS_LINK_TIMELINES)
             break;
         rc = collect(m, g, &all);
         if (!rc && all.n)
-            rc = select_hot(g, &all, &hot, &out->wait, &out->others);
+            rc = select_hot(g->shift.ratio, &all, &hot, &out->wait, &out->others);
         free(all.items);
     }
     if (!rc && hot.n)

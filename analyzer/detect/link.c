@@ -364,6 +364,43 @@ static void outliers(struct scan *s)
     free(x);
 }
 
+/* Slow from the first step, and nothing of its shape to compare with: the ring against itself. */
+static int uneven_rings(struct scan *s)
+{
+    size_t files = 0;
+
+    for (size_t i = 0; i < s->n_groups; i++) {
+        struct argus_link_group *g = &s->groups[i];
+        double ratio;
+
+        if (!g->actual || g->slow || g->split || g->pair || !g->inter ||
+            g->siblings >= MIN_SIBLINGS)
+            continue;
+        files += s->m->groups[g->group].present;
+        if (files > ARGUS_LINK_TIMELINES)
+            break;
+        g->shift = (struct argus_shift){.kind = ARGUS_CHANGE_CONSTANT,
+                                        .onset = -1,
+                                        .recovered = -1,
+                                        .end = s->m->n_steps,
+                                        .base = 1,
+                                        .ratio = 1,
+                                        .persistence = 1};
+        ratio = argus_link_uneven_ring(s->m, g);
+        if (ratio < 0)
+            return -1;
+        if (!(ratio > 1))
+            continue;
+        g->slow = g->by_edges = 1;
+        g->shift.ratio = ratio;
+        for (int k = 0; k < s->m->n_steps; k++) {
+            g->actual[k] = g->total[k];
+            g->expected[k] = (float)((double)g->total[k] / ratio);
+        }
+    }
+    return 0;
+}
+
 static void clear(struct scan *s)
 {
     for (size_t i = 0; i < s->n_groups; i++) {
@@ -397,6 +434,8 @@ int argus_detect_link(const struct argus_model *m, struct argus_evidence_list *o
         judge_group(&s, &s.groups[i]);
     outliers(&s);
     common_past(&s);
+    if (uneven_rings(&s))
+        goto out;
     rc = argus_link_locate(m, s.groups, s.n_groups, out);
 out:
     free(all);

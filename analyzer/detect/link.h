@@ -7,6 +7,8 @@
 
 #include "analyzer/detect/shift.h"
 
+#define ARGUS_LINK_TIMELINES 256 /* that are read again for what the proxies say */
+
 /* A path: a communicator, or one pair within it, and its collectives. */
 struct argus_link_group {
     int group;
@@ -20,6 +22,7 @@ struct argus_link_group {
     double typical;                   /* median of actual / expected over all steps */
     int compared;                     /* has siblings and enough steps */
     int slow, split, by_past, common; /* common: all of its shape, against their past */
+    int by_edges; /* slow from the first step: only the edges of its ring tell */
     struct argus_shift shift;
 };
 
@@ -40,6 +43,9 @@ struct argus_hot_edge {
     int a, b;            /* rank indices or nodes */
     double wait, others; /* ns an operation waits for the network on the slow edge, on the others */
 };
+/* A ring that nothing can be compared with: does one way of it take so much longer than the others, which are alike,
+ * that it must be slow?  Returns how many times as long, 0: no, -1: no memory. */
+double argus_link_uneven_ring(const struct argus_model *m, const struct argus_link_group *g);
 int argus_link_edges(const struct argus_model *m, const struct argus_link_group *groups, size_t n,
                      int inter, struct argus_hot_edge *out);
 

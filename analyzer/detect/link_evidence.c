@@ -187,7 +187,7 @@ int argus_link_describe(const struct argus_link_place *p, struct argus_evidence 
     size_t slow = 0, fast = 0, lines = 0;
     double weight = 0, ratio = 0, held = 0, onset = -1, recovered = -1;
     char name[128] = "";
-    int past = 0;
+    int past = 0, edges = 0;
 
     for (size_t i = 0; i < p->n; i++) {
         const struct argus_link_group *g = &p->groups[i];
@@ -199,6 +199,7 @@ int argus_link_describe(const struct argus_link_place *p, struct argus_evidence 
             continue;
         slow++;
         past |= g->by_past;
+        edges |= g->by_edges;
         weight += p->excess[i];
         ratio += p->excess[i] * g->shift.ratio;
         held += p->excess[i] * g->shift.persistence;
@@ -212,7 +213,9 @@ int argus_link_describe(const struct argus_link_place *p, struct argus_evidence 
 
             snprintf(note, sizeof(note), "%s, %llu bytes, transfer time against %s",
                      m->groups[g->group].name, (unsigned long long)c->bytes,
-                     g->by_past ? "its own past" : "groups of the same shape");
+                     g->by_past    ? "its own past"
+                     : g->by_edges ? "the other ways of its ring, by their network proxies"
+                                   : "groups of the same shape");
             if (argus_evidence_line(e, m, -1, "link_residual", g->shift.ratio, 1.0, "ratio", note))
                 return -1;
             if (!lines++) {
@@ -226,7 +229,7 @@ int argus_link_describe(const struct argus_link_place *p, struct argus_evidence 
     e->link->communicator = strdup(name);
     e->effect = ratio / weight - 1;
     e->persistence = held / weight;
-    e->agreement = past ? 0.8 : 1.0;
+    e->agreement = past ? 0.8 : edges ? 0.6 : 1.0;
     if (onset >= 0)
         e->onset = (int)onset;
     if (recovered >= 0)
@@ -237,7 +240,9 @@ int argus_link_describe(const struct argus_link_place *p, struct argus_evidence 
                         "transfers over %s take %.2f times as long as %s: %zu group%s slow, %zu of "
                         "the same kind normal, and no member is late",
                         where, ratio / weight,
-                        past ? "before" : "those of groups of the same shape", slow,
-                        slow == 1 ? "" : "s", fast);
+                        past    ? "before"
+                        : edges ? "those over the other ways of the ring"
+                                : "those of groups of the same shape",
+                        slow, slow == 1 ? "" : "s", fast);
     return e->link->communicator ? 0 : -1;
 }
