@@ -312,8 +312,8 @@ static struct argus_change costliest(const struct scan *s, const struct level *l
     return best;
 }
 
-/* Levels shorter than min_length are not found or not well, but where the usual is known a few points at the start
- * that are not shifted yet say that the shift began after them.  Returns its first point. */
+/* Levels shorter than min_length are not found or not well, but a few points at the start that are not shifted yet say
+ * that the shift began after them.  Returns its first point. */
 static size_t start_of(const struct scan *s, const struct argus_change *c)
 {
     double half = c->before + (c->after - c->before) / 2, z;
@@ -414,10 +414,9 @@ static int find_shift(const struct scan *s, const struct level *l, size_t n_leve
     if (jump.kind == ARGUS_CHANGE_NONE)
         return 1;
     *c = jump;
-    if (reference > 0) {
+    if (reference > 0)
         consider_ramp(s, c);
-        consider_start(s, c);
-    }
+    consider_start(s, c);
     return 1;
 }
 

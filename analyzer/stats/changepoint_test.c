@@ -216,6 +216,10 @@ static void shorter_before_than_a_level(void **state)
         assert_int_equal(c.kind, ARGUS_CHANGE_EPISODE);
         assert_int_equal(c.onset, onset);
         assert_in_range(c.recovered, 118, 122);
+        /* An unknown one: where it is found at all. */
+        c = argus_change_find(y, N, 1.04, 10, 0);
+        if (c.kind != ARGUS_CHANGE_NONE && c.kind != ARGUS_CHANGE_SPIKES)
+            assert_int_equal(c.onset, onset);
     }
     /* A stair: the shift begins where most of it is there. */
     healthy(11);
