@@ -8,53 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "analyzer/import/import.h"
-#include "analyzer/summary/summary.h"
-#include "analyzer/timeline/timeline_io.h"
-
-/* Sequence numbers count calls of one communicator; sends and receives count
- * by direction and peer, because the other ranks have no part in them. */
-struct counter {
-    uint32_t comm;
-    uint8_t func; /* 0 for collectives */
-    int32_t peer;
-    uint32_t calls;
-};
-
-struct group_facts { /* of an import_group */
-    uint32_t comm;   /* row id; ARGUS_NONE */
-    int *ranks;
-    size_t n_ranks;
-};
-
-struct op_facts { /* of an import_op */
-    uint32_t class_id;
-    uint32_t counter; /* ARGUS_NONE: no sequence */
-    uint8_t ready;
-};
-
-struct correlation {
-    uint32_t id;
-    uint32_t stream;
-};
-
-struct output {
-    struct import_trace *t;
-    argus_timeline_writer_t *w;
-    argus_summary_t *s;
-    uint32_t *string_ids; /* id in the timeline + 1, by id in the trace */
-    struct group_facts *groups;
-    uint32_t world_comm; /* ARGUS_NONE: not assumed */
-    struct op_facts *ops;
-    struct counter *counters;
-    size_t n_counters;
-    struct correlation *streams;
-    size_t n_streams;
-    uint16_t *levels; /* of the marks */
-    struct import_mark *steps;
-    size_t n_steps;
-    uint64_t written;
-};
+#include "analyzer/import/write.h"
 
 int import_path(const struct import_output *out, int rank, char *path, size_t size,
                 argus_error_t *err)
@@ -80,162 +34,15 @@ int import_prepare(const struct import_output *out, argus_error_t *err)
     return 0;
 }
 
-static uint32_t string_of(struct output *o, uint32_t id)
-{
-    const char *text;
-
-    if (id >= o->t->n_strings)
-        return ARGUS_NONE;
-    if (!o->string_ids[id]) {
-        text = import_text(o->t, id);
-        o->string_ids[id] = argus_timeline_add_string(o->w, text, strlen(text)) + 1;
-    }
-    return o->string_ids[id] - 1;
-}
-
-static uint64_t hash_text(uint64_t h, const char *s)
-{
-    for (; *s; s++)
-        h = (h ^ (unsigned char)*s) * 0x100000001b3u;
-    return (h ^ 0xff) * 0x100000001b3u; /* "ab","c" is not "a","bc" */
-}
-
-static int index_of(const int *ranks, size_t n, int rank)
-{
-    for (size_t i = 0; i < n; i++) {
-        if (ranks[i] == rank)
-            return (int)i;
-    }
-    return -1;
-}
-
-/* "0,4,8,12" */
-static uint32_t members_text(struct output *o, const int *ranks, size_t n)
-{
-    char *text = malloc(n * 12 + 1), *p = text;
-    uint32_t id;
-
-    if (!text)
-        return ARGUS_NONE;
-    *p = '\0';
-    for (size_t i = 0; i < n; i++)
-        p += sprintf(p, i ? ",%d" : "%d", ranks[i]);
-    id = argus_timeline_add_string(o->w, text, strlen(text));
-    free(text);
-    return id;
-}
-
-static int resolve_group(struct output *o, size_t i)
-{
-    const struct import_group *g = &o->t->groups[i];
-    struct group_facts *f = &o->groups[i];
-    const char *members = import_text(o->t, g->members);
-    struct argus_comm_row row = {.hash = g->hash,
-                                 .name = string_of(o, g->name),
-                                 .size = g->size,
-                                 .members = ARGUS_NONE,
-                                 .rank = g->rank >= 0 ? (uint32_t)g->rank : ARGUS_NONE};
-
-    f->ranks = import_ranks_parse(members, g->size, &f->n_ranks);
-    if (f->ranks) {
-        int own = index_of(f->ranks, f->n_ranks, o->t->rank);
-
-        row.members = members_text(o, f->ranks, f->n_ranks);
-        if (!row.size)
-            row.size = (uint32_t)f->n_ranks;
-        if (own >= 0 && g->rank < 0)
-            row.rank = (uint32_t)own;
-    }
-    if (!row.hash)
-        row.hash = hash_text(hash_text(0xcbf29ce484222325u, import_text(o->t, g->name)), members);
-    f->comm = argus_summary_comm(o->s, &row);
-    return f->comm == ARGUS_NONE ? -1 : 0;
-}
-
-static int assume_world(struct output *o)
-{
-    struct argus_comm_row row = {.hash = hash_text(0xcbf29ce484222325u, "world"),
-                                 .name = argus_timeline_add_string(o->w, "world", 5),
-                                 .size = (uint32_t)o->t->world,
-                                 .rank = (uint32_t)o->t->rank,
-                                 .members = ARGUS_NONE};
-    int *ranks = malloc(sizeof(*ranks) * (size_t)o->t->world);
-
-    if (!ranks)
-        return -1;
-    for (int i = 0; i < o->t->world; i++)
-        ranks[i] = i;
-    row.members = members_text(o, ranks, (size_t)o->t->world);
-    free(ranks);
-    o->world_comm = argus_summary_comm(o->s, &row);
-    return o->world_comm == ARGUS_NONE ? -1 : 0;
-}
-
-static uint32_t counter_of(struct output *o, uint32_t comm, uint8_t func, int32_t peer)
-{
-    int pair = func == ARGUS_FUNC_SEND || func == ARGUS_FUNC_RECV;
-    struct counter key = {comm, pair ? func : 0, pair ? peer : -1, 0}, *more;
-
-    for (size_t i = 0; i < o->n_counters; i++) {
-        const struct counter *c = &o->counters[i];
-
-        if (c->comm == key.comm && c->func == key.func && c->peer == key.peer)
-            return (uint32_t)i;
-    }
-    more = realloc(o->counters, (o->n_counters + 1) * sizeof(*more));
-    if (!more)
-        return ARGUS_NONE;
-    o->counters = more;
-    o->counters[o->n_counters] = key;
-    return (uint32_t)o->n_counters++;
-}
-
-/* The class of an operation, made when it is first met. */
-static int resolve_op(struct output *o, uint32_t id)
-{
-    const struct import_op *op = &o->t->ops[id];
-    struct op_facts *f = &o->ops[id];
-    struct argus_class_row row = {.kind = op->kind,
-                                  .func = op->func,
-                                  .dtype = op->dtype,
-                                  .name = string_of(o, op->name),
-                                  .stream = op->stream,
-                                  .comm = ARGUS_NONE,
-                                  .peer = -1,
-                                  .bytes = op->bytes};
-
-    memcpy(row.grid, op->grid, sizeof(row.grid));
-    memcpy(row.block, op->block, sizeof(row.block));
-    if (op->kind == ARGUS_CLASS_COMPUTE)
-        row.family = (uint8_t)argus_kernel_family(import_text(o->t, op->name));
-    if (op->kind == ARGUS_CLASS_COMM && op->group != ARGUS_NONE) {
-        const struct group_facts *g = &o->groups[op->group];
-
-        row.comm = g->comm;
-        if (op->peer >= 0)
-            row.peer = op->peer_in_group ? op->peer : index_of(g->ranks, g->n_ranks, op->peer);
-    } else if (op->kind == ARGUS_CLASS_COMM) {
-        row.comm = o->world_comm;
-    }
-    if (op->kind == ARGUS_CLASS_COMM && !op->bytes)
-        row.flags |= ARGUS_CLASS_UNMATCHED;
-    f->counter = ARGUS_NONE;
-    if (row.comm != ARGUS_NONE)
-        f->counter = counter_of(o, row.comm, row.func, row.peer);
-    f->class_id = argus_summary_class(o->s, &row);
-    f->ready = 1;
-    return f->class_id == ARGUS_NONE ? -1 : 0;
-}
-
 static int by_id(const void *a, const void *b)
 {
-    const struct correlation *x = a, *y = b;
+    const struct import_correlation *x = a, *y = b;
 
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
 /* Which stream a launch call's kernel went to. */
-static int index_streams(struct output *o)
+static int index_streams(struct import_writer *o)
 {
     const struct import_trace *t = o->t;
 
@@ -247,7 +54,8 @@ static int index_streams(struct output *o)
 
         if (t->events[i].correlation &&
             (op->kind == ARGUS_CLASS_COMPUTE || op->kind == ARGUS_CLASS_COMM))
-            o->streams[o->n_streams++] = (struct correlation){t->events[i].correlation, op->stream};
+            o->streams[o->n_streams++] =
+                (struct import_correlation){t->events[i].correlation, op->stream};
     }
     if (o->n_streams)
         qsort(o->streams, o->n_streams, sizeof(*o->streams), by_id);
@@ -255,13 +63,13 @@ static int index_streams(struct output *o)
 }
 
 /* A launch counts with the stream that its kernel ran on. */
-static int place_launches(struct output *o)
+static int place_launches(struct import_writer *o)
 {
     struct import_trace *t = o->t;
 
     for (size_t i = 0; i < t->n_events && o->n_streams; i++) {
         struct import_op op = t->ops[t->events[i].op];
-        struct correlation key = {t->events[i].correlation, 0}, *found;
+        struct import_correlation key = {t->events[i].correlation, 0}, *found;
 
         if (op.kind != ARGUS_CLASS_LAUNCH || !key.id)
             continue;
@@ -276,17 +84,17 @@ static int place_launches(struct output *o)
     return 0;
 }
 
-static int write_event(struct output *o, size_t i, argus_error_t *err)
+static int write_event(struct import_writer *o, size_t i, argus_error_t *err)
 {
     const struct import_event *ev = &o->t->events[i];
-    struct op_facts *f = &o->ops[ev->op];
+    struct import_op_facts *f = &o->ops[ev->op];
     struct argus_event_row row = {.start = ev->start + o->t->time_base,
                                   .duration = ev->duration,
                                   .stream = o->t->ops[ev->op].stream,
                                   .step = ARGUS_STEP_NONE,
                                   .seq = ARGUS_NONE};
 
-    if (!f->ready && resolve_op(o, ev->op) != 0)
+    if (!f->ready && import_resolve_op(o, ev->op) != 0)
         return argus_error(err, "%s: out of memory", o->t->path);
     row.class_id = f->class_id;
     if (f->counter != ARGUS_NONE && !o->t->unnumbered[i])
@@ -313,7 +121,7 @@ static int by_thread_and_start(const void *a, const void *b)
 }
 
 /* Nesting depth of each mark on its thread. */
-static int mark_levels(struct output *o)
+static int mark_levels(struct import_writer *o)
 {
     size_t n = o->t->n_marks, depth = 0;
     struct mark_order *order = malloc((n + 1) * sizeof(*order));
@@ -342,12 +150,13 @@ out:
     return rc;
 }
 
-static struct argus_mark_row mark_row(struct output *o, const struct import_mark *m, uint16_t level)
+static struct argus_mark_row mark_row(struct import_writer *o, const struct import_mark *m,
+                                      uint16_t level)
 {
     return (struct argus_mark_row){.start = m->start + o->t->time_base,
                                    .end = m->end + o->t->time_base,
-                                   .name = string_of(o, m->name),
-                                   .domain = string_of(o, m->domain),
+                                   .name = import_string_of(o, m->name),
+                                   .domain = import_string_of(o, m->domain),
                                    .tid = m->tid,
                                    .level = level,
                                    .kind =
@@ -355,7 +164,7 @@ static struct argus_mark_row mark_row(struct output *o, const struct import_mark
 }
 
 /* Other marks of steps go past the summary: it cuts at `steps` alone. */
-static int write_mark(struct output *o, size_t i, argus_error_t *err)
+static int write_mark(struct import_writer *o, size_t i, argus_error_t *err)
 {
     struct argus_mark_row row = mark_row(o, &o->t->marks[i], o->levels[i]);
 
@@ -364,7 +173,7 @@ static int write_mark(struct output *o, size_t i, argus_error_t *err)
     return argus_summary_mark(o->s, &row, err);
 }
 
-static int write_step(struct output *o, const struct import_mark *step, argus_error_t *err)
+static int write_step(struct import_writer *o, const struct import_mark *step, argus_error_t *err)
 {
     struct argus_mark_row row = mark_row(o, step, 0);
 
@@ -373,7 +182,7 @@ static int write_step(struct output *o, const struct import_mark *step, argus_er
 }
 
 /* Events by start, steps before the events that they begin with, marks by end, in one stream. */
-static int write_all(struct output *o, argus_error_t *err)
+static int write_all(struct import_writer *o, argus_error_t *err)
 {
     const struct import_trace *t = o->t;
     size_t mark = 0, step = 0;
@@ -414,7 +223,7 @@ static void fill_info(const struct import_trace *t, struct argus_timeline_info *
     snprintf(info->mode, sizeof(info->mode), "full");
 }
 
-static int start_output(struct output *o, int world, int whole, argus_error_t *err)
+static int start_output(struct import_writer *o, int world, int whole, argus_error_t *err)
 {
     struct argus_summary_options options;
 
@@ -437,15 +246,15 @@ static int start_output(struct output *o, int world, int whole, argus_error_t *e
     if (!o->string_ids || !o->groups || !o->ops || mark_levels(o) != 0)
         return argus_error(err, "%s: out of memory", o->t->path);
     for (size_t i = 0; i < o->t->n_groups; i++) {
-        if (resolve_group(o, i) != 0)
+        if (import_resolve_group(o, i) != 0)
             return argus_error(err, "%s: too many communicators", o->t->path);
     }
-    if (world && assume_world(o) != 0)
+    if (world && import_assume_world(o) != 0)
         return argus_error(err, "%s: out of memory", o->t->path);
     return 0;
 }
 
-static void free_output(struct output *o)
+static void free_output(struct import_writer *o)
 {
     for (size_t i = 0; o->groups && i < o->t->n_groups; i++)
         free(o->groups[i].ranks);
@@ -463,7 +272,7 @@ static void free_output(struct output *o)
 static int write_trace(struct import_trace *t, const char *path, int replace, int assume, int whole,
                        int64_t *steps, argus_error_t *err)
 {
-    struct output o = {.t = t, .world_comm = ARGUS_NONE};
+    struct import_writer o = {.t = t, .world_comm = ARGUS_NONE};
     struct argus_timeline_counters counters = {.invalid = t->invalid};
     struct argus_timeline_info info;
     int rc = -1;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <config.h>
-#include <argus/timeline.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,12 +7,9 @@
 #include <sys/stat.h>
 
 #include "analyzer/model/jobdir.h"
-#include "analyzer/report/live.h"
+#include "analyzer/report/live_files.h"
 #include "analyzer/stats/stats.h"
-#include "analyzer/timeline/timeline_io.h"
 
-#define WINDOW ARGUS_LIVE_WINDOW
-#define RESCAN 5         /* refreshes between two looks for new ranks */
 #define ALIKE 0.02       /* kernels a step: ranks this close run the same work */
 #define FEWEST_STEPS 8   /* for a suspicion */
 #define FEWEST_RANKS 4   /* that are comparable */
@@ -21,29 +17,6 @@
 #define SLOW_Z 3.5       /* robust z, over a spread of at least 1 % */
 #define STALL_SHARE 0.05 /* idle beyond the others' */
 #define BEHIND_STEPS 3   /* a rank that stopped */
-
-/* One rank's timeline and its last steps, newest last. */
-struct follower {
-    char *path;
-    argus_timeline_t *t; /* NULL: closed, or not readable so far */
-    int known;           /* it was read once: info and counters are there */
-    struct argus_timeline_info info;
-    struct argus_timeline_counters counters;
-    size_t seen; /* rows of `steps` */
-    struct argus_step_row rows[WINDOW];
-    int n;
-    int sealed;
-    double duration, compute, exposed, idle, kernels; /* medians of the window */
-};
-
-struct argus_live {
-    char *dir; /* of the timelines */
-    int close; /* each timeline as soon as it is read */
-    struct follower **followers;
-    size_t n;
-    int until_rescan;
-    struct argus_live_view view;
-};
 
 /* A file stays open for every rank. */
 static void raise_file_limit(void)
@@ -56,21 +29,12 @@ static void raise_file_limit(void)
     }
 }
 
-static void close_follower(struct follower *f)
-{
-    if (!f)
-        return;
-    argus_timeline_close(f->t);
-    free(f->path);
-    free(f);
-}
-
 void argus_live_close(argus_live_t *l)
 {
     if (!l)
         return;
     for (size_t i = 0; i < l->n; i++)
-        close_follower(l->followers[i]);
+        argus_live_follower_free(l->followers[i]);
     free(l->followers);
     free(l->view.ranks);
     free(l->dir);
@@ -130,164 +94,19 @@ argus_live_t *argus_live_glance(const char *dir, argus_error_t *err)
     return start(dir, 1, err);
 }
 
-/* ---- following files ----------------------------------------------------- */
-
-/* The base name without ".open": a file that is sealed keeps its follower. */
-static int same_rank_file(const char *a, const char *b)
-{
-    size_t n = strlen(a), m = strlen(b);
-
-    n -= n > 5 && !strcmp(a + n - 5, ".open") ? 5 : 0;
-    m -= m > 5 && !strcmp(b + m - 5, ".open") ? 5 : 0;
-    return n == m && !memcmp(a, b, n);
-}
-
-static struct follower *find_follower(const argus_live_t *l, const char *path, size_t hint)
-{
-    /* Both lists are in order of rank: the place is nearly always the same. */
-    if (hint < l->n && same_rank_file(l->followers[hint]->path, path))
-        return l->followers[hint];
-    for (size_t i = 0; i < l->n; i++)
-        if (same_rank_file(l->followers[i]->path, path))
-            return l->followers[i];
-    return NULL;
-}
-
-static int add_follower(argus_live_t *l, const char *path)
-{
-    struct follower *f = calloc(1, sizeof(*f)), **bigger;
-
-    bigger = f ? realloc(l->followers, sizeof(*bigger) * (l->n + 1)) : NULL;
-    if (bigger)
-        l->followers = bigger;
-    if (!bigger || !(f->path = strdup(path))) {
-        free(f);
-        return -1;
-    }
-    l->followers[l->n++] = f;
-    return 0;
-}
-
-static int rescan(argus_live_t *l, argus_error_t *err)
-{
-    char **paths = NULL;
-    size_t n = 0;
-    int rc = 0;
-
-    if (argus_timeline_list(l->dir, &paths, &n, err) < 0)
-        return -1;
-    for (size_t i = 0; i < n && rc == 0; i++) {
-        struct follower *f = find_follower(l, paths[i], i);
-
-        if (!f) {
-            rc = add_follower(l, paths[i]);
-        } else if (strcmp(f->path, paths[i])) {
-            /* Sealed meanwhile: the same rows under the final name. */
-            char *path = strdup(paths[i]);
-
-            if (path) {
-                argus_timeline_close(f->t);
-                f->t = NULL;
-                free(f->path);
-                f->path = path;
-            }
-        }
-    }
-    argus_timeline_list_free(paths, n);
-    return rc ? argus_error(err, "%s: no memory", l->dir) : 0;
-}
-
-static double median_of(const struct follower *f, int64_t (*get)(const struct argus_step_row *))
-{
-    double x[WINDOW];
-
-    for (int i = 0; i < f->n; i++)
-        x[i] = (double)get(&f->rows[i]);
-    return argus_median_inplace(x, (size_t)f->n);
-}
-
-static int64_t get_duration(const struct argus_step_row *r)
-{
-    return r->end - r->start;
-}
-static int64_t get_compute(const struct argus_step_row *r)
-{
-    return r->compute;
-}
-static int64_t get_exposed(const struct argus_step_row *r)
-{
-    return r->exposed;
-}
-static int64_t get_idle(const struct argus_step_row *r)
-{
-    return r->idle;
-}
-static int64_t get_kernels(const struct argus_step_row *r)
-{
-    return r->kernels;
-}
-
-static void take_rows(struct follower *f, const struct argus_step_row *rows, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        if (rows[i].flags & (ARGUS_STEP_WARMUP | ARGUS_STEP_PARTIAL | ARGUS_STEP_GAP) ||
-            rows[i].end <= rows[i].start)
-            continue;
-        if (f->n == WINDOW) {
-            memmove(f->rows, f->rows + 1, sizeof(f->rows[0]) * (WINDOW - 1));
-            f->n--;
-        }
-        f->rows[f->n++] = rows[i];
-    }
-    f->duration = median_of(f, get_duration);
-    f->compute = median_of(f, get_compute);
-    f->exposed = median_of(f, get_exposed);
-    f->idle = median_of(f, get_idle);
-    f->kernels = median_of(f, get_kernels);
-}
-
-/* A file that cannot be read now may be readable at the next refresh: not an error. */
-static void follow(struct follower *f)
-{
-    struct argus_step_row rows[WINDOW];
-    size_t n, first;
-
-    if (!f->t) {
-        f->t = argus_timeline_open(f->path, NULL);
-        if (!f->t)
-            return;
-        f->sealed = argus_timeline_sealed(f->t);
-    } else if (f->sealed || argus_timeline_refresh(f->t, NULL) < 0) {
-        return;
-    }
-    f->info = *argus_timeline_info(f->t);
-    f->counters = *argus_timeline_counters(f->t);
-    f->known = 1;
-    n = argus_timeline_rows(f->t, ARGUS_DS_STEPS);
-    if (n <= f->seen)
-        return;
-    first = n - f->seen > WINDOW ? n - WINDOW : f->seen;
-    if (argus_timeline_read(f->t, ARGUS_DS_STEPS, first, n - first, rows, NULL) == 0) {
-        take_rows(f, rows, n - first);
-        f->seen = n;
-    }
-}
-
-/* ---- what they say --------------------------------------------------------- */
-
 /* Median compute of the ranks that run as many kernels.  Most ranks run alike: the last answer is kept. */
 struct peers {
     double kernels, median;
     size_t n;
 };
 
-static void compare_compute(const argus_live_t *l, const struct follower *f,
+static void compare_compute(const argus_live_t *l, const struct argus_live_follower *f,
                             struct argus_live_rank *r, struct peers *peers, double *scratch)
 {
     if (peers->n == 0 || f->kernels != peers->kernels) {
         peers->n = 0;
         for (size_t i = 0; i < l->n; i++) {
-            const struct follower *other = l->followers[i];
+            const struct argus_live_follower *other = l->followers[i];
 
             if (other->n && fabs(other->kernels - f->kernels) <= ALIKE * f->kernels)
                 scratch[peers->n++] = other->compute;
@@ -399,7 +218,7 @@ static int make_view(argus_live_t *l, argus_error_t *err)
     double *last = scratch ? scratch + l->n + 1 : NULL, *typical = last ? last + l->n + 1 : NULL;
     struct peers peers = {0};
     size_t n = 0;
-    int steps = WINDOW;
+    int steps = ARGUS_LIVE_WINDOW;
 
     free(v->ranks);
     memset(v, 0, sizeof(*v));
@@ -411,7 +230,7 @@ static int make_view(argus_live_t *l, argus_error_t *err)
         return argus_error(err, "%s: no memory", l->dir);
     }
     for (size_t i = 0; i < l->n; i++) {
-        const struct follower *f = l->followers[i];
+        const struct argus_live_follower *f = l->followers[i];
         const struct argus_timeline_info *info;
         const struct argus_timeline_counters *c;
         struct argus_live_rank *r = &v->ranks[v->n_ranks];
@@ -444,7 +263,7 @@ static int make_view(argus_live_t *l, argus_error_t *err)
         compare_compute(l, f, r, &peers, scratch);
         r->wait_share = f->exposed / f->duration;
         r->idle_share = f->idle / f->duration;
-        last[n] = (double)get_duration(&f->rows[f->n - 1]);
+        last[n] = (double)(f->rows[f->n - 1].end - f->rows[f->n - 1].start);
         typical[n++] = f->duration;
     }
     v->step_ms = argus_median_inplace(last, n) / 1e6;
@@ -460,19 +279,7 @@ static int make_view(argus_live_t *l, argus_error_t *err)
 
 int argus_live_refresh(argus_live_t *l, argus_error_t *err)
 {
-    if (l->until_rescan-- <= 0) {
-        if (rescan(l, err) < 0)
-            return -1;
-        l->until_rescan = RESCAN;
-    }
-    for (size_t i = 0; i < l->n; i++) {
-        follow(l->followers[i]);
-        if (l->close) {
-            argus_timeline_close(l->followers[i]->t);
-            l->followers[i]->t = NULL;
-        }
-    }
-    return make_view(l, err);
+    return argus_live_follow(l, err) < 0 ? -1 : make_view(l, err);
 }
 
 const struct argus_live_view *argus_live_view(const argus_live_t *l)
