@@ -60,9 +60,15 @@ void picture_colour(struct picture *p, unsigned rgb);
 /* x: -1 left, 0 centre, 1 right of the point; y: the middle of the text stands at it. */
 void picture_label(struct picture *p, double x, double y, int align, double size, unsigned rgb,
                    const char *text);
+/* From the point upwards. */
+void picture_label_up(struct picture *p, double x, double y, double size, unsigned rgb,
+                      const char *text);
 void picture_line(struct picture *p, double x1, double y1, double x2, double y2, double width,
                   unsigned rgb);
 void picture_box(struct picture *p, double x, double y, double w, double h, unsigned rgb);
+/* Onset and recovery of the verdict over an axis of so many steps: lines through the plot, words 27 below it. */
+void picture_marks(struct picture *p, const struct argus_verdict *v, double left, double top,
+                   double width, double height, int steps);
 /* From pale to dark, the darker the worse; also in grey and for the colour-blind.  level 0..1; NAN: no data. */
 unsigned picture_heat(double level);
 /* A round distance for about n ticks over a span. */

@@ -6,6 +6,7 @@
 #include <config.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "analyzer/model/peerwait.h"
 #include "analyzer/report/html.h"
@@ -15,7 +16,9 @@
 #define NODES 40      /* a side of the matrix */
 #define EDGES 64      /* in the table, the slowest first */
 #define LABEL_WIDTH 110
-#define LEAST_HIGH 1.5 /* the scale never ends below */
+#define LABEL_HEIGHT 40 /* without the name */
+#define LETTER 6.5      /* height of a letter of it, at most */
+#define LEAST_HIGH 1.5  /* the scale never ends below */
 
 struct edge {
     struct argus_send_wait w;
@@ -164,18 +167,23 @@ static void fill(const struct argus_model *m, const struct edges *e, struct matr
 static void draw(struct html *h, const struct matrix *x)
 {
     double cell = x->n <= 12 ? 34 : 16, side = cell * (double)x->n, high = LEAST_HIGH;
+    double corner = 0;
     struct picture p;
     char text[80];
 
     for (size_t i = 0; i < x->n * x->n; i++)
         high = fmax(high, (double)x->most[i]);
-    picture_begin(&p, fmax(LABEL_WIDTH + side + 20, 480), side + 50, 1);
+    for (size_t i = 0; i < x->n; i++)
+        corner = fmax(corner, LABEL_HEIGHT + LETTER * (double)strnlen(h->m->nodes[x->node[i]], 16));
+    picture_begin(&p, fmax(LABEL_WIDTH + side + 20, 480), corner + side + 40, 1);
     for (size_t r = 0; r < x->n; r++) {
         snprintf(text, sizeof(text), "to %.16s", h->m->nodes[x->node[r]]);
-        picture_label(&p, LABEL_WIDTH - 6, 10 + cell * ((double)r + 0.5), -1, 10, INK, text);
+        picture_label(&p, LABEL_WIDTH - 6, corner + cell * ((double)r + 0.5), -1, 10, INK, text);
+        snprintf(text, sizeof(text), "from %.16s", h->m->nodes[x->node[r]]);
+        picture_label_up(&p, LABEL_WIDTH + cell * ((double)r + 0.5), corner - 6, 10, INK, text);
         for (size_t c = 0; c < x->n; c++) {
             double ratio = (double)x->most[r * x->n + c], level = (ratio - 1) / (high - 1);
-            double left = LABEL_WIDTH + cell * (double)c, top = 10 + cell * (double)r;
+            double left = LABEL_WIDTH + cell * (double)c, top = corner + cell * (double)r;
 
             picture_box(&p, left, top, cell - 1, cell - 1, r == c ? 0xffffff : picture_heat(level));
             if (cell > 30 && !isnan(ratio)) {
@@ -185,9 +193,8 @@ static void draw(struct html *h, const struct matrix *x)
             }
         }
     }
-    snprintf(text, sizeof(text), "from the same nodes, left to right; dark: slow, up to %.2fx",
-             high);
-    picture_label(&p, LABEL_WIDTH, side + 28, 1, 11, FAINT, text);
+    snprintf(text, sizeof(text), "times the quick ones; dark: slow, up to %.2fx", high);
+    picture_label(&p, LABEL_WIDTH, corner + side + 20, 1, 11, FAINT, text);
     picture_end(h, &p, "Matrix of nodes, senders by receivers: the slowest send between the two.");
 }
 

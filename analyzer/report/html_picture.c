@@ -103,17 +103,39 @@ void picture_colour(struct picture *p, unsigned rgb)
                          (rgb & 255) / 255.0);
 }
 
+/* Names may hold bytes that cairo refuses as text. */
+static void plain_label(const char *in, char *out, size_t size)
+{
+    size_t n = 0;
+
+    for (; *in && n + 1 < size; in++)
+        out[n++] = *in >= 0x20 && *in < 0x7f ? *in : '?';
+    out[n] = '\0';
+}
+
 void picture_label(struct picture *p, double x, double y, int align, double size, unsigned rgb,
-                   const char *text)
+                   const char *label)
 {
     cairo_text_extents_t e;
+    char text[160];
 
+    plain_label(label, text, sizeof(text));
     cairo_set_font_size(p->cr, size);
     cairo_text_extents(p->cr, text, &e);
     x -= align > 0 ? 0 : align < 0 ? e.x_advance : e.x_advance / 2;
     picture_colour(p, rgb);
     cairo_move_to(p->cr, x, y + size * 0.35);
     cairo_show_text(p->cr, text);
+}
+
+void picture_label_up(struct picture *p, double x, double y, double size, unsigned rgb,
+                      const char *text)
+{
+    cairo_save(p->cr);
+    cairo_translate(p->cr, x, y);
+    cairo_rotate(p->cr, -M_PI / 2);
+    picture_label(p, 0, 0, 1, size, rgb, text);
+    cairo_restore(p->cr);
 }
 
 void picture_line(struct picture *p, double x1, double y1, double x2, double y2, double width,
@@ -160,6 +182,39 @@ unsigned picture_heat(double level)
     return mix(ramp[k], ramp[k + 1], at - k);
 }
 
+static void mark_line(struct picture *p, double x, double top, double height, unsigned rgb)
+{
+    picture_line(p, x, top, x, top + height, 1.5, rgb);
+}
+
+void picture_marks(struct picture *p, const struct argus_verdict *v, double left, double top,
+                   double width, double height, int steps)
+{
+    double onset = left + width * v->onset_step / steps, y = top + height + 27;
+    double recovered = left + width * v->recovered_step / steps;
+    int began = v->onset_step > 0 && v->onset_step <= steps;
+    int ended = v->recovered_step > 0 && v->recovered_step <= steps;
+    int side; /* of the line that its word stands on */
+    char text[32];
+
+    if (began) {
+        /* not into the word of the other one, nor over the edge */
+        side = ended ? -1 : onset > left + width - 70 ? -1 : 1;
+        if (onset < left + 70)
+            side = 1;
+        mark_line(p, onset, top, height, ALERT);
+        snprintf(text, sizeof(text), "onset %d", v->onset_step);
+        picture_label(p, onset + 4 * side, y, side, 10, ALERT, text);
+    }
+    if (ended) {
+        side = recovered > left + width - 90 ? -1 : 1;
+        mark_line(p, recovered, top, height, ACCENT);
+        snprintf(text, sizeof(text), "recovered %d", v->recovered_step);
+        if (!began || recovered - onset > (onset < left + 70 ? 80 : 0) + (side < 0 ? 90 : 0))
+            picture_label(p, recovered + 4 * side, y, side, 10, ACCENT, text);
+    }
+}
+
 double picture_tick(double span, int n)
 {
     double raw = span / n, power = pow(10, floor(log10(raw)));
@@ -182,16 +237,6 @@ static void fit_label(struct picture *p, double size, double room, char *text)
             text[--n] = '\0';
         while (n > 0 && ((unsigned char)text[n - 1] & 0xc0) == 0x80);
     }
-}
-
-/* Names may hold bytes that cairo refuses as text. */
-static void plain_label(const char *in, char *out, size_t size)
-{
-    size_t n = 0;
-
-    for (; *in && n + 1 < size; in++)
-        out[n++] = *in >= 0x20 && *in < 0x7f ? *in : '?';
-    out[n] = '\0';
 }
 
 static void row_labels(struct picture *p, const struct argus_view *view, double top, double cell)
@@ -231,17 +276,8 @@ static void step_axis(struct picture *p, const struct argus_view *view,
         snprintf(text, sizeof(text), "%.0f", k);
         picture_label(p, x, top + height + 12, 0, 10, FAINT, text);
     }
-    picture_label(p, left + width, top + height + 26, -1, 10, FAINT, "step");
-    if (v->onset_step > 0 && v->onset_step < steps) {
-        x = left + width * v->onset_step / steps;
-        picture_line(p, x, top - 4, x, top + height + 18, 1.5, ALERT);
-        snprintf(text, sizeof(text), "onset %d", v->onset_step);
-        picture_label(p, x + 4, top + height + 26, 1, 10, ALERT, text);
-    }
-    if (v->recovered_step > 0 && v->recovered_step < steps) {
-        x = left + width * v->recovered_step / steps;
-        picture_line(p, x, top - 4, x, top + height + 18, 1.5, ACCENT);
-    }
+    picture_label(p, left - 10, top + height + 12, -1, 10, FAINT, "step");
+    picture_marks(p, v, left, top - 4, width, height + 4, steps);
 }
 
 static void scale(struct picture *p, double x, double y, double low, double high)

@@ -15,23 +15,33 @@
 static const struct {
     const char *name;
     unsigned rgb;
-} parts[] = {{"compute", 0x0b4f8a}, {"waiting for others", 0xeea35c}, {"idle", 0xd9d9d9}};
+} parts[] = {{"compute", 0x0b4f8a},
+             {"waiting for others", 0xeea35c},
+             {"communication, copies", 0x9fc3de},
+             {"idle", 0xd9d9d9}};
+enum { PARTS = sizeof(parts) / sizeof(parts[0]) };
+
+/* What is left of the step: the GPU sends, receives or copies and nothing else. */
+static double communication(const struct argus_view_stage *s)
+{
+    return fmax(s->step - fmax(s->compute, 0) - fmax(s->wait, 0) - fmax(s->idle, 0), 0);
+}
 
 static void draw_stage(struct picture *p, const struct argus_view_stage *s, double y, double scale,
                        int culprit)
 {
-    double part[3] = {s->compute, s->wait, s->idle}, x = LEFT;
+    double part[PARTS] = {s->compute, s->wait, communication(s), s->idle}, x = LEFT;
     char text[64];
 
     snprintf(text, sizeof(text), "stage %d (%zu)", s->stage, s->n_ranks);
     picture_label(p, LEFT - 8, y + BAR / 2.0, -1, 12, culprit ? ALERT : INK, text);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < PARTS; i++) {
         double w = isnan(part[i]) ? 0 : part[i] * scale;
 
         picture_box(p, x, y, w, BAR, parts[i].rgb);
-        if (i == 0 && w > 60) {
+        if (w > 60) {
             argus_words_duration(part[i], text, sizeof(text));
-            picture_label(p, x + w / 2, y + BAR / 2.0, 0, 11, 0xffffff, text);
+            picture_label(p, x + w / 2, y + BAR / 2.0, 0, 11, i == 0 ? 0xffffff : INK, text);
         }
         x += w;
     }
@@ -41,15 +51,17 @@ static void draw_stage(struct picture *p, const struct argus_view_stage *s, doub
 
 static void stages_table(struct html *h, const struct argus_view_stage *stages, size_t n)
 {
-    static const char *const head[] = {"stage", "ranks", "compute", "waiting", "idle", "step"};
+    static const char *const head[] = {"stage",         "ranks", "compute", "waiting",
+                                       "communication", "idle",  "step"};
 
-    html_table(h, "Figures", head, 6);
+    html_table(h, "Figures", head, 7);
     for (size_t i = 0; i < n; i++) {
         html_row(h);
         html_cell_number(h, stages[i].stage);
         html_cell_number(h, (double)stages[i].n_ranks);
         html_cell_duration(h, stages[i].compute);
         html_cell_duration(h, stages[i].wait);
+        html_cell_duration(h, communication(&stages[i]));
         html_cell_duration(h, stages[i].idle);
         html_cell_duration(h, stages[i].step);
         html_row_end(h);
@@ -79,14 +91,14 @@ void html_stages(struct html *h)
         for (size_t i = 0; i < n; i++)
             draw_stage(&p, &stages[i], 6 + (double)i * (BAR + GAP), (WIDTH - LEFT - 20) / longest,
                        h->v->stage == stages[i].stage);
-        for (int i = 0; i < 3; i++) {
+        for (int i = 0; i < PARTS; i++) {
             double y = 14 + (double)n * (BAR + GAP);
 
             picture_box(&p, x, y - 5, 10, 10, parts[i].rgb);
             picture_label(&p, x + 16, y, 1, 11, FAINT, parts[i].name);
-            x += 160;
+            x += 165;
         }
-        picture_end(h, &p, "A bar for each pipeline stage: compute, waiting, idle.");
+        picture_end(h, &p, "A bar for each pipeline stage: compute, waiting, communication, idle.");
         stages_table(h, stages, n);
         html_section_end(h);
     }

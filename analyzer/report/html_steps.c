@@ -48,18 +48,7 @@ static void draw_axes(struct picture *p, const struct axes *a)
         snprintf(text, sizeof(text), "%.0f", k);
         picture_label(p, at_x(a, k), HEIGHT - BOTTOM + 14, 0, 11, FAINT, text);
     }
-    picture_label(p, WIDTH - RIGHT, HEIGHT - BOTTOM + 30, -1, 11, FAINT, "step");
-}
-
-static void mark(struct picture *p, const struct axes *a, int step, unsigned rgb, const char *word)
-{
-    char text[48];
-
-    if (step < 0 || step > a->steps)
-        return;
-    picture_line(p, at_x(a, step), TOP - 8, at_x(a, step), HEIGHT - BOTTOM, 1.5, rgb);
-    snprintf(text, sizeof(text), "%s %d", word, step);
-    picture_label(p, at_x(a, step) + 4, HEIGHT - BOTTOM + 30, 1, 11, rgb, text);
+    picture_label(p, LEFT - 14, HEIGHT - BOTTOM + 14, -1, 11, FAINT, "step");
 }
 
 static void draw_series(struct picture *p, const struct axes *a, const float *times, int columns,
@@ -134,9 +123,8 @@ void html_steps(struct html *h)
     picture_begin(&p, WIDTH, HEIGHT, 0);
     draw_axes(&p, &a);
     draw_series(&p, &a, times, columns, bin);
-    if (h->v->onset_step > 0)
-        mark(&p, &a, h->v->onset_step, ALERT, "onset");
-    mark(&p, &a, h->v->recovered_step, ACCENT, "recovered");
+    picture_marks(&p, h->v, LEFT, TOP - 8, WIDTH - LEFT - RIGHT, HEIGHT - BOTTOM - TOP + 8,
+                  a.steps);
     picture_end(h, &p, "Line of the step time over the steps; its figures are in the table below.");
     steps_table(h);
     html_section_end(h);

@@ -63,14 +63,29 @@ static double expected_work(const struct argus_model *m, size_t c, const double 
     return argus_quantile_inplace(scratch, n, 0.25);
 }
 
+/* " 64 MiB", " 1.5 MiB", " 12 KiB", " 4 B"; nothing where it is not known. */
+static void size_text(uint64_t bytes, char *text, size_t size)
+{
+    double kib = (double)bytes / 1024, mib = kib / 1024;
+
+    if (mib >= 0.1)
+        snprintf(text, size, " %.*f MiB", mib >= 10 ? 0 : 1, mib);
+    else if (kib >= 1)
+        snprintf(text, size, " %.0f KiB", kib);
+    else if (bytes)
+        snprintf(text, size, " %u B", (unsigned)bytes);
+    else
+        text[0] = '\0';
+}
+
 /* "dp_0 all-reduce 64 MiB"; a long name gives way to the kind of the group and its number among them. */
 static void label_row(const struct argus_model *m, const struct argus_comm_class *cc,
                       struct argus_view_row *row)
 {
     const struct argus_group *g = &m->groups[cc->group];
-    double mib = (double)cc->bytes / (1 << 20);
-    char name[24];
+    char name[24], bytes[24];
 
+    size_text(cc->bytes, bytes, sizeof(bytes));
     if (g->name && g->name[0] && strlen(g->name) <= SHORT_NAME)
         snprintf(name, sizeof(name), "%s", g->name);
     else
@@ -79,8 +94,8 @@ static void label_row(const struct argus_model *m, const struct argus_comm_class
         snprintf(row->label, sizeof(row->label), "%s %s %d>%d", name,
                  argus_view_func_name(cc->func), cc->from, cc->to);
     else
-        snprintf(row->label, sizeof(row->label), mib >= 0.1 ? "%s %s %.*f MiB" : "%s %s", name,
-                 argus_view_func_name(cc->func), mib >= 10 ? 0 : 1, mib);
+        snprintf(row->label, sizeof(row->label), "%s %s%s", name, argus_view_func_name(cc->func),
+                 bytes);
     row->group = cc->group;
     row->n_ranks = g->size;
 }
