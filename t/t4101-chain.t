@@ -21,6 +21,26 @@ test_expect_success 'compute straggler: that rank, since that step' '
     is $V "2.5 < v[\"slowdown\"] < 3.1" True
 '
 
+# hot UUID [chain argument...]: as chain, with devices that can be asked, one of them hot
+hot() {
+    (LD_LIBRARY_PATH=$(pwd)/nvml && SIMNVML_SLOW=$1 && export LD_LIBRARY_PATH SIMNVML_SLOW && shift && chain "$@")
+}
+
+# A job of a few steps may be over before its devices were asked: then again.
+test_expect_success 'what the devices say names the cause, and only of whom is blamed' '
+    gpu=$(field $V "v[\"culprits\"][0][\"gpu\"]") && mkdir nvml &&
+    ln -s "$ARGUS_BUILDDIR/.libs/libsimnvml.so" nvml/libnvidia-ml.so.1 &&
+    for try in 1 2 3 4 5 6; do
+        hot $gpu 8 --steps 300 --slow-rank 5:3@20 || break
+        grep -q gpu_clock_sm_mhz $V && break
+    done &&
+    is $V "v[\"verdict\"], ranks" "('\''compute-straggler'\'', [5])" &&
+    is $V "sum(\"likely cause: clocks of rank 5\" in s and \"at 1200 MHz, peers 1980\" in s for s in v[\"explained\"])" 1 &&
+    is $V "sum(e[\"signal\"] == \"gpu_clock_sm_mhz\" and e[\"rank\"] == 5 for e in v[\"evidence\"])" 1 &&
+    hot $gpu 8 --steps 300 &&
+    is $V "v[\"verdict\"], [s for s in v[\"explained\"] if \"clocks\" in s]" "('\''ok'\'', [])"
+'
+
 test_expect_success 'silent link: slow from the first step, step time flat' '
     RPN=4 && chain 16 --tp 4 --zero --slow-link rank5:8 && RPN= &&
     is $V "v[\"verdict\"], v[\"onset_step\"]" "('\''slow-link'\'', None)" &&
@@ -37,6 +57,15 @@ test_expect_success 'a slow way to the network: one of a ring; with the proxies 
     grep "Ways between nodes" job/report.html &&
     grep -o "<td>rank [0-9]* on node[0-9]</td><td>rank [0-9]* on node[0-9]</td>" job/report.html | head -n 2 >ways &&
     test $(wc -l <ways) -eq 2 && test $(grep -c "rank 5 on node1" ways) -eq 2
+'
+
+test_expect_success 'one ring of all ranks, slow from the first step: its ways against one another where the proxies are listened to' '
+    RPN=2 && chain 8 --slow-link 3-4:6 && RPN= && is $V "v[\"verdict\"]" ok &&
+    RPN=2 && OPTIONS="-o links=on" && chain 8 --slow-link 3-4:6 && RPN= && OPTIONS= &&
+    is $V "v[\"verdict\"], v[\"onset_step\"], v[\"link\"][\"scope\"]" "('\''slow-link'\'', None, '\''pair'\'')" &&
+    is $V "sorted([v[\"link\"][\"rank\"], v[\"link\"][\"peer\"]])" "[3, 4]" &&
+    is $V "3 < v[\"link\"][\"factor\"] < 7" True &&
+    RPN=2 && OPTIONS="-o links=on" && chain 8 && RPN= && OPTIONS= && is $V "v[\"verdict\"]" ok
 '
 
 test_expect_success 'pipeline bubble: the stage, never a rank' '
