@@ -473,7 +473,7 @@ static void expert_shards(void **state)
 static struct argus_model *model_of(const struct job_spec *s)
 {
     argus_error_t err = {{0}};
-    struct argus_model *m;
+    struct argus_model *m = NULL;
 
     empty_dir();
     if (job_run(s, dir, &err) || !(m = argus_model_load(dir, NULL, &err)))
