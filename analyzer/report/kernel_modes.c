@@ -49,9 +49,12 @@ static int name_class(struct argus_kernel_modes *k, const char *name, const uint
 static void add_mode(struct argus_kernel_modes *k, const struct argus_cluster_row *row, int every,
                      int window)
 {
+    /* a window whole or not at all: its slow modes come last */
+    size_t left = row->clusters > row->cluster ? row->clusters - row->cluster : 1;
+
     k->time += (double)row->sum;
     k->calls += row->count;
-    if (window % every || k->n_modes == ARGUS_KERNEL_MODES || row->count == 0)
+    if (window % every || k->n_modes + left > ARGUS_KERNEL_MODES || row->count == 0)
         return;
     k->modes[k->n_modes++] = (struct argus_mode){.count = row->count,
                                                  .sum = row->sum,
