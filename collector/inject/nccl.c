@@ -23,15 +23,11 @@
 
 #include "collector/inject/cupti_facts.h"
 
-#define COMMS 1024
 #define MASK_OLD (NE_COLL | NE_P2P)
 #define MASK_NEW (NE_COLL | NE_P2P | NE_COLL_API | NE_P2P_API | NE_KERNEL_LAUNCH)
 #define LINKS_WINDOW (10LL * 1000000000)
 #define MASK_LINKS (NE_PROXY_OP | NE_PROXY_STEP)
 
-static struct argus_comm comms[COMMS];
-static struct argus_comm no_comm = {.used = 1};
-static uint32_t next_comm;  /* atomic */
 static char group_dummy[8]; /* its address is the group's handle up to v4 */
 
 static struct {
@@ -39,73 +35,6 @@ static struct {
     int64_t toggle_at; /* atomic, for the tests' sake */
     bool open;         /* atomic */
 } control;
-
-/* A slot that nobody used for longest: a context that NCCL still uses after
- * its finalize finds its old communicator here for a long time. */
-static struct argus_comm *comm_new(uint64_t id)
-{
-    for (unsigned i = 0; i < COMMS; i++) {
-        struct argus_comm *c = &comms[__atomic_fetch_add(&next_comm, 1, __ATOMIC_RELAXED) % COMMS];
-        int expected = 0;
-
-        if (__atomic_compare_exchange_n(&c->used, &expected, 1, false, __ATOMIC_ACQ_REL,
-                                        __ATOMIC_RELAXED)) {
-            __atomic_store_n(&c->id, id, __ATOMIC_RELAXED);
-            __atomic_store_n(&c->seq, 0, __ATOMIC_RELAXED);
-            return c;
-        }
-    }
-    return &no_comm;
-}
-
-void argus_nccl_comm_made(uint64_t id, const char *name, int nodes, int ranks, int rank,
-                          uint32_t version)
-{
-    struct argus_record *r;
-    uint32_t name_id;
-
-    if (!argus_ring_is_open() && argus_ring_open())
-        return;
-    name_id = argus_name(name);
-    r = argus_ring_claim(ARGUS_SOURCE_NCCL, ARGUS_REC_COMM, 0, argus_tid());
-    if (!r)
-        return;
-    r->start = r->end = argus_now(CLOCK_REALTIME);
-    r->u.comm.comm = id;
-    r->u.comm.nranks = ranks < 0 ? 0 : (uint32_t)ranks;
-    r->u.comm.rank = rank < 0 ? 0 : (uint32_t)rank;
-    r->u.comm.nnodes = nodes < 0 ? 0 : (uint32_t)nodes;
-    r->u.comm.name = name_id;
-    r->u.comm.version = version;
-    r->u.comm.pad = 0;
-    argus_ring_commit(r, ARGUS_SOURCE_NCCL);
-}
-
-/* Versions 2 and 3 name the communicator in every event instead. */
-struct argus_comm *argus_nccl_comm_of_hash(uint64_t hash, int rank)
-{
-    uint32_t start = (uint32_t)(hash * 0x9e3779b97f4a7c15ULL >> 54) % COMMS;
-
-    if (!hash)
-        return &no_comm;
-    for (unsigned i = 0; i < COMMS; i++) {
-        struct argus_comm *c = &comms[(start + i) % COMMS];
-        uint64_t seen = __atomic_load_n(&c->id, __ATOMIC_ACQUIRE);
-
-        if (seen == hash)
-            return c;
-        if (!seen && __atomic_compare_exchange_n(&c->id, &seen, hash, false, __ATOMIC_ACQ_REL,
-                                                 __ATOMIC_ACQUIRE)) {
-            __atomic_store_n(&c->used, 1, __ATOMIC_RELAXED);
-            if (rank >= 0)
-                argus_nccl_comm_made(hash, NULL, 0, 0, rank, 3);
-            return c;
-        }
-        if (seen == hash)
-            return c;
-    }
-    return &no_comm;
-}
 
 /* The library that calls us, asked for its version. */
 void argus_nccl_version(void *caller)
@@ -130,7 +59,7 @@ void argus_nccl_version(void *caller)
 static struct argus_comm *begin(uint32_t version, int *mask, uint64_t id, const char *name,
                                 int nodes, int ranks, int rank, void *caller)
 {
-    struct argus_comm *comm = &no_comm;
+    struct argus_comm *comm = argus_nccl_no_comm();
     int saved = errno;
 
     __atomic_store_n(mask, 0, __ATOMIC_RELAXED);
@@ -145,7 +74,7 @@ static struct argus_comm *begin(uint32_t version, int *mask, uint64_t id, const 
         argus_ring.header->nccl_interface = version;
     argus_nccl_version(caller);
     if (version >= 4) {
-        comm = comm_new(id);
+        comm = argus_nccl_comm_new(id);
         argus_nccl_comm_made(id, name, nodes, ranks, rank, version);
     }
     __atomic_store_n(
@@ -336,13 +265,6 @@ static void launch(struct argus_comm *comm, const uint8_t *d)
     call_record(comm, &call);
 }
 
-static struct argus_comm *comm_of(void *context)
-{
-    struct argus_comm *c = context;
-
-    return c >= comms && c < comms + COMMS ? c : &no_comm;
-}
-
 static int start_v2v3(void *context, void **handle, const uint8_t *d, bool v3)
 {
     if (unlikely(!d || argus_dead()))
@@ -358,7 +280,7 @@ static int start_v2v3(void *context, void **handle, const uint8_t *d, bool v3)
         p2p_v2(d);
         break;
     case NE_PROXY_OP:
-        argus_links_op_start(comm_of(context), handle, d);
+        argus_links_op_start(argus_nccl_comm_of(context), handle, d);
         return 0;
     case NE_PROXY_STEP:
         argus_links_step_start(handle, d);
@@ -391,13 +313,13 @@ static int start_v4(void *context, void **handle, void *descriptor)
         *handle = group_dummy;
         return 0;
     case NE_COLL:
-        coll_v4(comm_of(context), d, ARGUS_REC_OP);
+        coll_v4(argus_nccl_comm_of(context), d, ARGUS_REC_OP);
         break;
     case NE_P2P:
-        p2p_v4(comm_of(context), d, ARGUS_REC_OP);
+        p2p_v4(argus_nccl_comm_of(context), d, ARGUS_REC_OP);
         break;
     case NE_PROXY_OP:
-        argus_links_op_start(comm_of(context), handle, d);
+        argus_links_op_start(argus_nccl_comm_of(context), handle, d);
         return 0;
     case NE_PROXY_STEP:
         argus_links_step_start(handle, d);
@@ -418,22 +340,22 @@ static int start_v5(void *context, void **handle, void *descriptor)
     *handle = NULL;
     switch (cf_u64(d, NCCL_TYPE)) {
     case NE_COLL_API:
-        coll_api(comm_of(context), d);
+        coll_api(argus_nccl_comm_of(context), d);
         break;
     case NE_P2P_API:
-        p2p_api(comm_of(context), d);
+        p2p_api(argus_nccl_comm_of(context), d);
         break;
     case NE_KERNEL_LAUNCH:
-        launch(comm_of(context), d);
+        launch(argus_nccl_comm_of(context), d);
         break;
     case NE_COLL:
-        coll_v4(comm_of(context), d, ARGUS_REC_OP_DETAIL);
+        coll_v4(argus_nccl_comm_of(context), d, ARGUS_REC_OP_DETAIL);
         break;
     case NE_P2P:
-        p2p_v4(comm_of(context), d, ARGUS_REC_OP_DETAIL);
+        p2p_v4(argus_nccl_comm_of(context), d, ARGUS_REC_OP_DETAIL);
         break;
     case NE_PROXY_OP:
-        argus_links_op_start(comm_of(context), handle, d);
+        argus_links_op_start(argus_nccl_comm_of(context), handle, d);
         break;
     case NE_PROXY_STEP:
         argus_links_step_start(handle, d);
@@ -460,10 +382,7 @@ static int state(void *handle, int value, void *arguments)
 
 static int finalize(void *context)
 {
-    struct argus_comm *c = comm_of(context);
-
-    if (c != &no_comm)
-        __atomic_store_n(&c->used, 0, __ATOMIC_RELEASE);
+    argus_nccl_comm_gone(context);
     return 0;
 }
 

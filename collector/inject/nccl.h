@@ -24,6 +24,13 @@ void argus_links_stop(void *handle);
 void argus_links_state(void *handle, int state, const uint8_t *arguments);
 bool argus_links_owns(const void *handle);
 
+/* ---- nccl_comm.c: communicators ---- */
+/* A slot for a communicator of version 4 on; its address is NCCL's context. */
+struct argus_comm *argus_nccl_comm_new(uint64_t id);
+/* What NCCL gives back; anything else is the communicator that is none. */
+struct argus_comm *argus_nccl_comm_of(void *context);
+struct argus_comm *argus_nccl_no_comm(void);
+void argus_nccl_comm_gone(void *context);
 /* The communicator a version 2 or 3 descriptor, or an NVTX payload, names by
  * its hash; seen for the first time with a rank >= 0, it makes a COMM record. */
 struct argus_comm *argus_nccl_comm_of_hash(uint64_t hash, int rank);

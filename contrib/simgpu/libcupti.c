@@ -25,7 +25,12 @@ static void set_up(void)
     simcupti_buffers_set_api(cupti.api);
 }
 
-static CUptiResult result(CUptiResult rc)
+void simcupti_set_up(void)
+{
+    pthread_once(&once, set_up);
+}
+
+CUptiResult simcupti_result(CUptiResult rc)
 {
     if (rc != CUPTI_OK)
         cupti.last_error = rc;
@@ -37,9 +42,9 @@ static CUptiResult result(CUptiResult rc)
  */
 CUptiResult cuptiGetVersion(uint32_t *version)
 {
-    pthread_once(&once, set_up);
+    simcupti_set_up();
     if (!version)
-        return result(CUPTI_INVALID_PARAMETER);
+        return simcupti_result(CUPTI_INVALID_PARAMETER);
     *version = cupti.api;
     return CUPTI_OK;
 }
@@ -85,9 +90,9 @@ CUptiResult cuptiGetTimestamp(uint64_t *timestamp)
 {
     struct timespec ts;
 
-    pthread_once(&once, set_up);
+    simcupti_set_up();
     if (!timestamp)
-        return result(CUPTI_INVALID_PARAMETER);
+        return simcupti_result(CUPTI_INVALID_PARAMETER);
     if (cupti.timestamp) {
         *timestamp = cupti.timestamp();
         return CUPTI_OK;
@@ -106,11 +111,11 @@ CUptiResult cuptiActivityRegisterCallbacks(simcupti_request_fn *request,
 {
     int refused = (int)simfault_value("register", 0);
 
-    pthread_once(&once, set_up);
+    simcupti_set_up();
     if (!request || !complete)
-        return result(CUPTI_INVALID_PARAMETER);
+        return simcupti_result(CUPTI_INVALID_PARAMETER);
     if (refused || (cupti.foreign && simfault_find("takeover-refuse")))
-        return result(refused ? refused : CUPTI_MULTIPLE_SUBSCRIBERS);
+        return simcupti_result(refused ? refused : CUPTI_MULTIPLE_SUBSCRIBERS);
     simcupti_buffers_set_callbacks(request, complete);
     cupti.registrations++;
     cupti.foreign = 0;
@@ -135,14 +140,14 @@ CUptiResult cuptiActivityEnable(unsigned kind)
 {
     CUptiResult rc;
 
-    pthread_once(&once, set_up);
+    simcupti_set_up();
     if (kind == 0 || kind >= KIND_COUNT)
-        return result(CUPTI_INVALID_KIND);
+        return simcupti_result(CUPTI_INVALID_KIND);
     if ((rc = refused_kind(kind)) != CUPTI_OK)
-        return result(rc);
+        return simcupti_result(rc);
     if ((kind == KIND_KERNEL && cupti.enabled[KIND_CONCURRENT_KERNEL]) ||
         (kind == KIND_CONCURRENT_KERNEL && cupti.enabled[KIND_KERNEL]))
-        return result(CUPTI_NOT_COMPATIBLE);
+        return simcupti_result(CUPTI_NOT_COMPATIBLE);
     pthread_mutex_lock(&cupti.lock);
     rc = simcupti_attach();
     if (rc == CUPTI_OK) {
@@ -157,14 +162,14 @@ CUptiResult cuptiActivityEnable(unsigned kind)
             memset(cupti.driver_filter, 0, sizeof(cupti.driver_filter));
     }
     pthread_mutex_unlock(&cupti.lock);
-    return result(rc);
+    return simcupti_result(rc);
 }
 
 CUptiResult cuptiActivityDisable(unsigned kind)
 {
-    pthread_once(&once, set_up);
+    simcupti_set_up();
     if (kind == 0 || kind >= KIND_COUNT)
-        return result(CUPTI_INVALID_KIND);
+        return simcupti_result(CUPTI_INVALID_KIND);
     /* 13.0 GA hangs here; seen by nobody who leaves it alone */
     if (simfault_find("disable-hang") && kind == KIND_CONCURRENT_KERNEL)
         for (;;)
@@ -189,20 +194,20 @@ CUptiResult cuptiActivityFlushAll(uint32_t flag)
 {
     int refused = (int)simfault_value("flush", 0);
 
-    pthread_once(&once, set_up);
+    simcupti_set_up();
     if (refused)
-        return result(refused);
+        return simcupti_result(refused);
     if (simfault_active("flush-hang", atomic_load(&cupti.records)))
         for (;;)
             pause();
     if (!cupti.attached)
-        return simcupti_find_driver() < 0 ? result(CUPTI_UNKNOWN) : CUPTI_OK;
+        return simcupti_find_driver() < 0 ? simcupti_result(CUPTI_UNKNOWN) : CUPTI_OK;
     if (driver.torn_down()) {
         const struct simfault *f = simfault_find("torn-down");
 
         while (f && strcmp(f->text, "hang") == 0)
             pause();
-        return result(CUPTI_NOT_INITIALIZED);
+        return simcupti_result(CUPTI_NOT_INITIALIZED);
     }
     if (getpid() != cupti.owner)
         return CUPTI_OK;
@@ -213,7 +218,7 @@ CUptiResult cuptiActivityFlushAll(uint32_t flag)
 CUptiResult cuptiActivityFlushPeriod(uint32_t milliseconds)
 {
     (void)milliseconds;
-    return result(simcupti_find_driver() < 0 ? CUPTI_UNKNOWN : CUPTI_OK);
+    return simcupti_result(simcupti_find_driver() < 0 ? CUPTI_UNKNOWN : CUPTI_OK);
 }
 
 CUptiResult cuptiActivityGetNextRecord(uint8_t *buffer, size_t valid, uint8_t **record)
@@ -221,23 +226,23 @@ CUptiResult cuptiActivityGetNextRecord(uint8_t *buffer, size_t valid, uint8_t **
     uint8_t *at;
     unsigned kind, bytes;
 
-    pthread_once(&once, set_up);
+    simcupti_set_up();
     if (!buffer || !record)
-        return result(CUPTI_INVALID_PARAMETER);
+        return simcupti_result(CUPTI_INVALID_PARAMETER);
     if (!*record) {
         at = buffer;
     } else {
         memcpy(&kind, *record, sizeof(kind));
         bytes = simcupti_record_bytes(kind, cupti.api);
         if (bytes == 0)
-            return result(CUPTI_INVALID_KIND);
+            return simcupti_result(CUPTI_INVALID_KIND);
         at = *record + bytes;
     }
     if (at < buffer || at >= buffer + valid)
-        return result(CUPTI_MAX_LIMIT_REACHED);
+        return simcupti_result(CUPTI_MAX_LIMIT_REACHED);
     memcpy(&kind, at, sizeof(kind));
     if (simcupti_record_bytes(kind, cupti.api) == 0)
-        return result(CUPTI_INVALID_KIND);
+        return simcupti_result(CUPTI_INVALID_KIND);
     *record = at;
     return CUPTI_OK;
 }
@@ -247,7 +252,7 @@ CUptiResult cuptiActivityGetNumDroppedRecords(void *context, uint32_t stream, si
     (void)context;
     (void)stream;
     if (!count)
-        return result(CUPTI_INVALID_PARAMETER);
+        return simcupti_result(CUPTI_INVALID_PARAMETER);
     *count = simcupti_buffers_take_dropped();
     return CUPTI_OK;
 }
@@ -260,15 +265,15 @@ static size_t attribute_bytes(unsigned attribute)
 
 CUptiResult cuptiActivitySetAttribute(unsigned attribute, size_t *size, void *value)
 {
-    pthread_once(&once, set_up);
+    simcupti_set_up();
     if (!size || !value || attribute >= ATTRIBUTES)
-        return result(CUPTI_INVALID_PARAMETER);
+        return simcupti_result(CUPTI_INVALID_PARAMETER);
     if (simcupti_find_driver() < 0)
-        return result(CUPTI_UNKNOWN);
+        return simcupti_result(CUPTI_UNKNOWN);
     if (*size < attribute_bytes(attribute))
-        return result(CUPTI_SIZE_NOT_SUFFICIENT);
+        return simcupti_result(CUPTI_SIZE_NOT_SUFFICIENT);
     if (attribute == ATTRIBUTE_PER_THREAD && simcupti_buffers_have_callbacks())
-        return result(CUPTI_INVALID_OPERATION); /* too late */
+        return simcupti_result(CUPTI_INVALID_OPERATION); /* too late */
     cupti.attributes[attribute] = 0;
     memcpy(&cupti.attributes[attribute], value, attribute_bytes(attribute));
     return CUPTI_OK;
@@ -276,13 +281,13 @@ CUptiResult cuptiActivitySetAttribute(unsigned attribute, size_t *size, void *va
 
 CUptiResult cuptiActivityGetAttribute(unsigned attribute, size_t *size, void *value)
 {
-    pthread_once(&once, set_up);
+    simcupti_set_up();
     if (!size || !value || attribute >= ATTRIBUTES)
-        return result(CUPTI_INVALID_PARAMETER);
+        return simcupti_result(CUPTI_INVALID_PARAMETER);
     if (simcupti_find_driver() < 0)
-        return result(CUPTI_UNKNOWN);
+        return simcupti_result(CUPTI_UNKNOWN);
     if (*size < attribute_bytes(attribute))
-        return result(CUPTI_SIZE_NOT_SUFFICIENT);
+        return simcupti_result(CUPTI_SIZE_NOT_SUFFICIENT);
     *size = attribute_bytes(attribute);
     memcpy(value, &cupti.attributes[attribute], *size);
     return CUPTI_OK;
@@ -292,17 +297,17 @@ static CUptiResult set_filter(uint8_t *filter, uint32_t cbid, uint8_t enable)
 {
     CUptiResult rc;
 
-    pthread_once(&once, set_up);
+    simcupti_set_up();
     if (cupti.api < 23) /* before 12.5 */
-        return result(CUPTI_NOT_SUPPORTED);
+        return simcupti_result(CUPTI_NOT_SUPPORTED);
     if (cbid >= MAX_CBID)
-        return result(CUPTI_INVALID_PARAMETER);
+        return simcupti_result(CUPTI_INVALID_PARAMETER);
     pthread_mutex_lock(&cupti.lock);
     rc = simcupti_attach();
     if (rc == CUPTI_OK)
         filter[cbid] = enable != 0;
     pthread_mutex_unlock(&cupti.lock);
-    return result(rc);
+    return simcupti_result(rc);
 }
 
 CUptiResult cuptiActivityEnableRuntimeApi(uint32_t cbid, uint8_t enable)
@@ -323,7 +328,7 @@ CUptiResult cuptiActivityEnableLatencyTimestamps(uint8_t enable)
 
 CUptiResult cuptiActivityEnableHWTrace(uint8_t enable)
 {
-    return result(enable ? CUPTI_NOT_SUPPORTED : CUPTI_OK);
+    return simcupti_result(enable ? CUPTI_NOT_SUPPORTED : CUPTI_OK);
 }
 
 CUptiResult cuptiActivityEnableCudaEventDeviceTimestamps(uint8_t enable)
@@ -348,7 +353,7 @@ CUptiResult cuptiActivityPushExternalCorrelationId(unsigned kind, uint64_t id)
 {
     (void)kind;
     if (simcupti_external_depth == EXTERNAL_DEPTH)
-        return result(CUPTI_MAX_LIMIT_REACHED);
+        return simcupti_result(CUPTI_MAX_LIMIT_REACHED);
     simcupti_external_ids[simcupti_external_depth++] = id;
     return CUPTI_OK;
 }
@@ -357,147 +362,16 @@ CUptiResult cuptiActivityPopExternalCorrelationId(unsigned kind, uint64_t *last)
 {
     (void)kind;
     if (simcupti_external_depth == 0)
-        return result(CUPTI_QUEUE_EMPTY);
+        return simcupti_result(CUPTI_QUEUE_EMPTY);
     simcupti_external_depth--;
     if (last)
         *last = simcupti_external_ids[simcupti_external_depth];
     return CUPTI_OK;
 }
 
-static CUptiResult subscribe(void **subscriber, simcupti_callback_fn *callback, void *userdata,
-                             const char *name, char *old, size_t old_size)
-{
-    CUptiResult rc;
-
-    pthread_once(&once, set_up);
-    if (!subscriber)
-        return result(CUPTI_INVALID_PARAMETER);
-    pthread_mutex_lock(&cupti.lock);
-    rc = simcupti_attach();
-    if (rc == CUPTI_OK && (cupti.subscriber || simfault_find("subscriber-taken"))) {
-        if (old && old_size > 0)
-            strncpy(old, cupti.subscriber ? cupti.subscriber_name : "Nsight Systems", old_size - 1),
-                old[old_size - 1] = '\0';
-        rc = CUPTI_MULTIPLE_SUBSCRIBERS;
-    }
-    if (rc == CUPTI_OK) {
-        cupti.subscriber = userdata ? userdata : &cupti;
-        cupti.subscriber_callback = callback;
-        memset(cupti.subscriber_name, 0, sizeof(cupti.subscriber_name));
-        if (name)
-            strncpy(cupti.subscriber_name, name, sizeof(cupti.subscriber_name) - 1);
-        *subscriber = &cupti.subscriber;
-    }
-    pthread_mutex_unlock(&cupti.lock);
-    return result(rc);
-}
-
-CUptiResult cuptiSubscribe(void **subscriber, simcupti_callback_fn *callback, void *userdata)
-{
-    return subscribe(subscriber, callback, userdata, NULL, NULL, 0);
-}
-
-CUptiResult cuptiSubscribe_v2(void **subscriber, simcupti_callback_fn *callback, void *userdata,
-                              struct simcupti_subscriber_params *params)
-{
-    if (!params)
-        return cuptiSubscribe(subscriber, callback, userdata);
-    return subscribe(subscriber, callback, userdata, params->name, params->old_name,
-                     params->old_size);
-}
-
-CUptiResult cuptiUnsubscribe(void *subscriber)
-{
-    if (subscriber != &cupti.subscriber || !cupti.subscriber)
-        return result(CUPTI_INVALID_PARAMETER);
-    cupti.subscriber = NULL;
-    cupti.subscriber_callback = NULL;
-    cupti.subscriber_callbacks = 0;
-    return CUPTI_OK;
-}
-
-CUptiResult cuptiEnableCallback(uint32_t enable, void *subscriber, int domain, uint32_t cbid)
-{
-    (void)domain;
-    (void)cbid;
-    if (subscriber != &cupti.subscriber || !cupti.subscriber)
-        return result(CUPTI_INVALID_PARAMETER);
-    cupti.subscriber_callbacks = enable != 0;
-    return CUPTI_OK;
-}
-
-CUptiResult cuptiEnableDomain(uint32_t enable, void *subscriber, int domain)
-{
-    return cuptiEnableCallback(enable, subscriber, domain, 0);
-}
-
-CUptiResult cuptiGetCallbackName(int domain, uint32_t cbid, const char **name)
-{
-    if (!name)
-        return result(CUPTI_INVALID_PARAMETER);
-    if (domain == 1 && cbid == 307)
-        *name = "cuLaunchKernel";
-    else if (domain == 1 && cbid == 652)
-        *name = "cuLaunchKernelEx";
-    else if (domain == 2 && cbid == 211)
-        *name = "cudaLaunchKernel_v7000";
-    else
-        return result(CUPTI_INVALID_PARAMETER);
-    return CUPTI_OK;
-}
-
-CUptiResult cuptiGetDeviceId(void *context, uint32_t *device)
-{
-    int (*get)(int *);
-    int ordinal = 0;
-
-    (void)context;
-    *(void **)&get = simcupti_driver_symbol("cuCtxGetDevice");
-    if (!get || get(&ordinal) != 0)
-        return result(CUPTI_NOT_INITIALIZED);
-    *device = (uint32_t)ordinal;
-    return CUPTI_OK;
-}
-
-CUptiResult cuptiGetContextId(void *context, uint32_t *id)
-{
-    (void)context;
-    *id = 1;
-    return CUPTI_OK;
-}
-
-CUptiResult cuptiGetStreamId(void *context, void *stream, uint32_t *id)
-{
-    return cuptiGetStreamIdEx(context, stream, 0, id);
-}
-
-CUptiResult cuptiGetStreamIdEx(void *context, void *stream, uint8_t per_thread, uint32_t *id)
-{
-    (void)context;
-    (void)per_thread;
-    if (!id)
-        return result(CUPTI_INVALID_PARAMETER);
-    if (simcupti_find_driver() < 0)
-        return result(CUPTI_NOT_INITIALIZED);
-    *id = driver.stream_id((simcu_stream_t)stream);
-    return CUPTI_OK;
-}
-
-CUptiResult cuptiSetThreadIdType(unsigned type)
-{
-    cupti.thread_id_type = type;
-    return CUPTI_OK;
-}
-
-CUptiResult cuptiGetThreadIdType(unsigned *type)
-{
-    *type = cupti.thread_id_type;
-    return CUPTI_OK;
-}
-
 CUptiResult cuptiFinalize(void)
 {
-    pthread_once(&once, set_up);
+    simcupti_set_up();
     pthread_mutex_lock(&cupti.lock);
     simcupti_wipe();
     if (cupti.attached) {

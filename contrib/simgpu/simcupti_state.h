@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What libcupti.c (the interface) and simcupti_show.c (the records) share. */
+/* What libcupti.c and simcupti_callback.c (the interface) and simcupti_show.c (the records) share. */
 #ifndef SIMCUPTI_STATE_H
 #define SIMCUPTI_STATE_H
 
@@ -53,6 +53,10 @@ extern struct simcupti_state cupti;
 extern __thread uint64_t simcupti_external_ids[EXTERNAL_DEPTH];
 extern __thread int simcupti_external_depth;
 
+/* Once, before anything else. */
+void simcupti_set_up(void);
+/* `rc`, kept for cuptiGetLastError(). */
+CUptiResult simcupti_result(CUptiResult rc);
 /* 0: the driver is the stand-in; -1: another one, or none. */
 int simcupti_find_driver(void);
 void *simcupti_driver_symbol(const char *name);
