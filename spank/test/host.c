@@ -481,7 +481,7 @@ const char *host_value(const char *text, const char *name)
     static char value[4096];
     size_t n = strlen(name), len;
 
-    for (const char *p = text; p && *p; p = strchr(p, '\n'), p += p != NULL) {
+    for (const char *p = text; p && *p; p = strchr(p, '\n'), p = p ? p + 1 : NULL) {
         if (!strncmp(p, name, n) && p[n] == '=') {
             len = strcspn(p + n + 1, "\n");
             if (len >= sizeof(value))
