@@ -80,6 +80,17 @@ test_expect_success 'compilation: rare spikes are not averaged away' '
     is $V "evidence(\"stalled_steps\")" "[2.0]"
 '
 
+test_expect_success 'the input of a whole node is slow: the node, for one rank less would not help' '
+    RPN=4 && chain 8 --data-stall 4:20ms --data-stall 5:20ms --data-stall 6:20ms --data-stall 7:20ms && RPN= &&
+    is $V "v[\"verdict\"], v[\"severity\"], [c[\"node\"] for c in v[\"culprits\"]]" "('\''data-stall'\'', '\''critical'\'', ['\''node1'\''])" &&
+    is $V "1.3 < v[\"slowdown\"] < 1.5" True
+'
+
+test_expect_success 'an expert gets more tokens since a step: nobody'\''s link, though its all-to-all takes longer' '
+    chain 8 --ep 8 --moe-hot 5:1.5@20 &&
+    is $V "v[\"verdict\"], ranks, v[\"link\"]" "('\''moe-imbalance'\'', [5], None)"
+'
+
 test_expect_success 'masked straggler: its reduce-scatter looks faster, and it is the cause' '
     chain 8 --ep 4 --zero --slow-rank 3:1.5 &&
     is $V "v[\"verdict\"], ranks" "('\''compute-straggler'\'', [3])" &&

@@ -299,6 +299,78 @@ static void bandwidth_factors(void **state)
     }
 }
 
+/* Ranks that stall in the same steps: one fault, for with one of them repaired the others are still
+ * waited for. */
+static void stalls_together(void **state)
+{
+    static const struct {
+        int first, n;
+        size_t culprits;
+    } rows[] = {{4, 4, 1}, {1, 2, 2}};
+    static const enum job_fault_kind kinds[] = {JOB_DATA_STALL, JOB_ALLOC_STALL};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++)
+        for (size_t j = 0; j < 2; j++) {
+            struct job_spec s;
+            struct argus_verdict *v;
+
+            job_spec_init(&s, 8);
+            s.ranks_per_node = 4;
+            for (int r = 0; r < rows[i].n; r++) {
+                struct job_fault *f = job_spec_fault(&s, kinds[j]);
+
+                f->rank = rows[i].first + r;
+                f->ms = 15;
+            }
+            v = verdict_of(&s);
+            assert_int_equal(v->kind, j ? ARGUS_VERDICT_ALLOCATOR_STALL : ARGUS_VERDICT_DATA_STALL);
+            assert_true(v->slowdown > 1.1);
+            assert_int_equal(v->n_culprits, rows[i].culprits);
+            if (rows[i].culprits == 1) {
+                assert_int_equal(v->culprits[0].rank, ARGUS_UNKNOWN);
+                assert_string_equal(v->culprits[0].node, "n01");
+            } else {
+                assert_int_equal(v->culprits[0].rank, 1);
+                assert_int_equal(v->culprits[1].rank, 2);
+            }
+            argus_verdict_destroy(v);
+        }
+}
+
+/* Two ranks with as much more to do, and one beside a GPU that is as slow. */
+static void busy_beside_another(void **state)
+{
+    (void)state;
+    for (int slow = 0; slow < 2; slow++) {
+        struct job_spec s;
+        struct job_fault *f = one(&s, 8, JOB_IMBALANCE, 2);
+        struct argus_verdict *v;
+        int found = 0;
+
+        f->factor = 1.3;
+        f = job_spec_fault(&s, slow ? JOB_SLOW_RANK : JOB_IMBALANCE);
+        f->rank = 5;
+        f->factor = 1.3;
+        v = verdict_of(&s);
+        assert_true(v->severity > ARGUS_SEVERITY_INFO);
+        if (slow) {
+            int straggler = v->kind == ARGUS_VERDICT_COMPUTE_STRAGGLER;
+
+            assert_true(straggler || v->kind == ARGUS_VERDICT_WORKLOAD_IMBALANCE);
+            assert_int_equal(v->culprits[0].rank, straggler ? 5 : 2);
+            for (size_t i = 0; i < v->n_findings; i++)
+                found |= v->findings[i].kind != v->kind && v->findings[i].n_culprits &&
+                         v->findings[i].culprits[0].rank == (straggler ? 2 : 5);
+            assert_true(found);
+        } else {
+            assert_int_equal(v->kind, ARGUS_VERDICT_WORKLOAD_IMBALANCE);
+            assert_int_equal(v->n_culprits, 2);
+        }
+        argus_verdict_destroy(v);
+    }
+}
+
 static void links(void **state)
 {
     struct job_spec s;
@@ -798,6 +870,8 @@ int main(void)
         cmocka_unit_test(five_percent),
         cmocka_unit_test(stalls),
         cmocka_unit_test(rotating_stall),
+        cmocka_unit_test(stalls_together),
+        cmocka_unit_test(busy_beside_another),
         cmocka_unit_test(links),
         cmocka_unit_test(links_of_many_nodes),
         cmocka_unit_test(bandwidth_factors),

@@ -13,6 +13,8 @@
  * cudaFree = allocator; else the host.
  *
  * Stalls are kept step by step, so that rare ones are not averaged away.
+ * Ranks that stall in the same steps (a node whose input is slow) are one
+ * fault: with one of them repaired the others would still be waited for.
  */
 #include <config.h>
 #include <stdio.h>
@@ -32,12 +34,15 @@
 #define COPY_TO_DEVICE 1 /* CUpti_ActivityMemcpyKind */
 #define SINGLE_SHARE 0.8 /* of the stalled time: one rank is the culprit */
 #define PERSISTENT 0.8   /* of the steps since the first */
+#define BESIDE 0.6       /* of the longest stall of the step: another one beside it */
+#define TOGETHER 0.5     /* of the stalled steps: a rank is one of several that stall together */
 
 enum cause { CAUSE_HOST, CAUSE_DATA, CAUSE_JIT, CAUSE_ALLOC, CAUSES };
 
 struct stall {
     int rank, step;
     enum cause cause;
+    int longest; /* of its step */
     double ns;
 };
 
@@ -85,8 +90,8 @@ static int usual(struct scan *s, enum argus_column c, double *base)
                 x[n++] = base[i];
         if (n < 2)
             continue;
-        /* of two the lower one: an idle GPU is never the reference */
-        median = n < 4 ? argus_quantile_inplace(x, n, 0) : argus_median_inplace(x, n);
+        /* of the two in the middle the lower one: an idle GPU is never the reference */
+        median = argus_quantile_inplace(x, n, n < 4 ? 0 : (double)((n - 1) / 2) / (double)(n - 1));
         for (size_t i = 0; i < m->n_ranks; i++)
             if (m->ranks[i].pp == stage && base[i] > median)
                 base[i] = median;
@@ -159,7 +164,13 @@ static double without_work(const struct scan *s, size_t i, int k)
     return alone > 0 && busy <= SAME_COPIES * s->busy[i] ? idle + alone : idle;
 }
 
-/* The most stalled rank of every step, if the others do not stall alike in that step. */
+static int counts(const struct scan *s, double ns, double common)
+{
+    return ns >= FLOOR_NS && ns >= FLOOR_SHARE * s->typical && (common <= 0 || ns >= 1.5 * common);
+}
+
+/* The most stalled rank of every step, if the others do not stall alike in that step, and those
+ * that stall about as long beside it. */
 static int find_stalls(struct scan *s)
 {
     const struct argus_model *m = s->m;
@@ -185,19 +196,34 @@ static int find_stalls(struct scan *s)
             }
         }
         common = n > 2 ? argus_median_inplace(x, n) : 0;
-        if (who < 0 || most < FLOOR_NS || most < FLOOR_SHARE * s->typical ||
-            (common > 0 && most < 1.5 * common))
+        if (who < 0 || !counts(s, most, common))
             continue;
-        rc = add_stall(s, (struct stall){who, k, cause_of(s, (size_t)who, k, most), most});
+        for (size_t i = 0; i < m->n_ranks && !rc; i++) {
+            double e = without_work(s, i, k);
+
+            if (e >= BESIDE * most && counts(s, e, common))
+                rc =
+                    add_stall(s, (struct stall){(int)i, k, cause_of(s, i, k, e), (int)i == who, e});
+        }
     }
     free(x);
     return rc;
 }
 
-/* Stalls of one cause, and optionally of one rank: their pattern. */
+/* Which stalls: of one cause, and of one rank, of the longest of each step, or of all that
+ * stall together. */
+enum { LONGEST = -1, ALL = -2 };
+
+static int is_of(const struct stall *t, enum cause cause, int rank)
+{
+    return t->cause == cause &&
+           (rank >= 0 ? t->rank == rank && t->longest : rank == ALL || t->longest);
+}
+
+/* The pattern of stalls. */
 struct summary {
-    size_t n;
-    double sum, most, median;
+    size_t n; /* steps */
+    double most, median;
     int first, last;
     int period;
     double held; /* share of the used steps since the first */
@@ -216,15 +242,17 @@ static struct summary summarise(struct scan *s, enum cause cause, int rank)
     for (size_t i = 0; i < s->n; i++) {
         const struct stall *t = &s->stalls[i];
 
-        if (t->cause != cause || (rank >= 0 && t->rank != rank))
+        if (is_of(t, cause, rank) && t->ns > series[t->step])
+            series[t->step] = t->ns;
+    }
+    for (int k = 0; k < s->m->n_steps; k++) {
+        if (!(series[k] > 0))
             continue;
         if (u.first < 0)
-            u.first = t->step;
-        u.last = t->step;
-        u.sum += t->ns;
-        u.most = t->ns > u.most ? t->ns : u.most;
-        series[t->step] = t->ns;
-        s->work[u.n++] = t->ns;
+            u.first = k;
+        u.last = k;
+        u.most = series[k] > u.most ? series[k] : u.most;
+        s->work[u.n++] = series[k];
     }
     third = u.n / 3;
     for (size_t i = 0; i < third; i++) {
@@ -251,12 +279,15 @@ static struct summary summarise(struct scan *s, enum cause cause, int rank)
 
 static const struct {
     enum argus_verdict_kind kind;
-    const char *phase, *what;
+    const char *phase, *what, *what_of_several;
 } causes[CAUSES] = {
-    [CAUSE_HOST] = {ARGUS_VERDICT_HOST_STALL, NULL, "the host gave it nothing to do"},
-    [CAUSE_DATA] = {ARGUS_VERDICT_DATA_STALL, "data", "its data came late"},
-    [CAUSE_JIT] = {ARGUS_VERDICT_JIT_STALL, NULL, "kernels were compiled or loaded"},
-    [CAUSE_ALLOC] = {ARGUS_VERDICT_ALLOCATOR_STALL, NULL, "memory was allocated or freed"},
+    [CAUSE_HOST] = {ARGUS_VERDICT_HOST_STALL, NULL, "the host gave it nothing to do",
+                    "their hosts gave them nothing to do"},
+    [CAUSE_DATA] = {ARGUS_VERDICT_DATA_STALL, "data", "its data came late", "their data came late"},
+    [CAUSE_JIT] = {ARGUS_VERDICT_JIT_STALL, NULL, "kernels were compiled or loaded",
+                   "kernels were compiled or loaded"},
+    [CAUSE_ALLOC] = {ARGUS_VERDICT_ALLOCATOR_STALL, NULL, "memory was allocated or freed",
+                     "memory was allocated or freed"},
 };
 
 static int add_excess(struct scan *s, struct argus_evidence *e, enum cause cause, int rank)
@@ -265,7 +296,7 @@ static int add_excess(struct scan *s, struct argus_evidence *e, enum cause cause
         const struct stall *t = &s->stalls[i];
         float *x;
 
-        if (t->cause != cause || (rank >= 0 && t->rank != rank))
+        if (!is_of(t, cause, rank))
             continue;
         if (!(x = argus_evidence_excess(e, s->m, t->rank)))
             return -1;
@@ -274,6 +305,39 @@ static int add_excess(struct scan *s, struct argus_evidence *e, enum cause cause
     return 0;
 }
 
+/* Do the members make up all of their nodes? */
+static int whole_nodes(const struct argus_model *m, const int *members, size_t n)
+{
+    size_t on_nodes = 0;
+
+    for (size_t i = 0; i < m->n_ranks; i++)
+        for (size_t j = 0; j < n; j++)
+            if (m->ranks[i].node == m->ranks[members[j]].node) {
+                on_nodes++;
+                break;
+            }
+    return m->n_nodes > 1 && on_nodes == n;
+}
+
+/* "the GPUs of ranks 4,5 (node1)" */
+static void name_members(const struct argus_model *m, const int *members, size_t n, int one_node,
+                         char *text, size_t size)
+{
+    size_t at = (size_t)snprintf(text, size, "the GPUs of ranks ");
+
+    for (size_t i = 0; i < n && at < size; i++) {
+        if (at + 40 > size) {
+            at += (size_t)snprintf(text + at, size - at, ",...");
+            break;
+        }
+        at +=
+            (size_t)snprintf(text + at, size - at, "%s%d", i ? "," : "", m->ranks[members[i]].rank);
+    }
+    if (one_node && m->n_nodes > 1 && at < size)
+        snprintf(text + at, size - at, " on %.32s", m->nodes[m->ranks[members[0]].node]);
+}
+
+/* `rank` may be LONGEST (ranks that take turns) or ALL (ranks that stall together). */
 static int report(struct scan *s, enum cause cause, int rank, const struct summary *u,
                   const int *members, size_t n_members)
 {
@@ -290,32 +354,36 @@ static int report(struct scan *s, enum cause cause, int rank, const struct summa
             return -1;
     }
     e->outside = 1;
-    e->pattern = rank >= 0 ? u->pattern : "rotating";
+    e->pattern = rank == LONGEST ? "rotating" : u->pattern;
     e->phase = causes[cause].phase;
     e->onset = u->first;
     e->effect = u->median / s->typical;
-    e->persistence = rank >= 0 && u->held < PERSISTENT ? 0.9 : u->held < 0.8 ? 0.85 : u->held;
+    e->persistence = rank != LONGEST && u->held < PERSISTENT ? 0.9 : u->held < 0.8 ? 0.85 : u->held;
+    e->whole_nodes = rank == ALL && whole_nodes(m, members, n_members);
     if (rank >= 0)
         snprintf(who, sizeof(who), "the GPU of %s", argus_rank_text(m, rank, name, sizeof(name)));
+    else if (rank == ALL)
+        name_members(m, members, n_members, one_node, who, sizeof(who));
     else
         snprintf(who, sizeof(who), "one GPU at a time, on %zu ranks%s", n_members,
                  one_node && m->n_nodes > 1 ? " of one node" : "");
-    if (rank < 0 && one_node && n_members > 1)
+    if (rank == LONGEST && one_node && n_members > 1)
         e->subkind = "cpu-contention";
-    else if (rank < 0)
+    else if (rank == LONGEST)
         e->subkind = "gc-like";
     argus_evidence_text(
         e,
         "%s stood idle for %.1f ms more than usual (at most %.1f ms) in %zu steps%s "
         "and the others waited: %s",
         who, u->median / 1e6, u->most / 1e6, u->n, u->period > 1 ? ", at a fixed distance" : "",
-        causes[cause].what);
-    if (argus_evidence_line(e, m, rank, "idle_gap_ms", u->median / 1e6,
+        rank == ALL ? causes[cause].what_of_several : causes[cause].what);
+    if (argus_evidence_line(e, m, rank < 0 ? -1 : rank, "idle_gap_ms", u->median / 1e6,
                             rank >= 0 ? s->base[rank] / 1e6 : 0.0, "ms",
                             "idle beyond the usual, median of the stalled steps") ||
-        argus_evidence_line(e, m, rank, "stalled_steps", (double)u->n, NAN, "steps", NULL) ||
-        (u->period > 1 &&
-         argus_evidence_line(e, m, rank, "period_steps", (double)u->period, NAN, "steps", NULL)))
+        argus_evidence_line(e, m, rank < 0 ? -1 : rank, "stalled_steps", (double)u->n, NAN, "steps",
+                            NULL) ||
+        (u->period > 1 && argus_evidence_line(e, m, rank < 0 ? -1 : rank, "period_steps",
+                                              (double)u->period, NAN, "steps", NULL)))
         return -1;
     return 0;
 }
@@ -335,6 +403,47 @@ static int share_cmp(const void *a, const void *b)
     return x->rank < y->rank ? -1 : x->rank > y->rank;
 }
 
+/* Ranks that stall in at least half of the stalled steps, if they are several and the longest stalls
+ * are theirs: one fault.  1 they were reported. */
+static int judge_together(struct scan *s, enum cause cause, int *rc)
+{
+    const struct argus_model *m = s->m;
+    size_t *stalled = calloc(m->n_ranks + 1, sizeof(*stalled)), n = 0, steps = 0;
+    int *members = malloc((m->n_ranks + 1) * sizeof(*members));
+    double total = 0, theirs = 0;
+
+    *rc = stalled && members ? 0 : -1;
+    for (size_t i = 0; i < s->n && !*rc; i++)
+        if (s->stalls[i].cause == cause) {
+            stalled[s->stalls[i].rank]++;
+            steps += (size_t)s->stalls[i].longest;
+        }
+    for (size_t i = 0; i < m->n_ranks && !*rc; i++)
+        if (stalled[i] >= 3 && (double)stalled[i] >= TOGETHER * (double)steps)
+            members[n++] = (int)i;
+        else
+            stalled[i] = 0;
+    for (size_t i = 0; i < s->n && !*rc; i++)
+        if (s->stalls[i].cause == cause && s->stalls[i].longest) {
+            total += s->stalls[i].ns;
+            theirs += stalled[s->stalls[i].rank] ? s->stalls[i].ns : 0;
+        }
+    if (n >= 2 && total > 0 && theirs >= SINGLE_SHARE * total) {
+        struct summary u;
+
+        for (size_t i = 0; i < s->n; i++)
+            if (s->stalls[i].cause == cause && !stalled[s->stalls[i].rank])
+                s->stalls[i].cause = CAUSES; /* of somebody else */
+        u = summarise(s, cause, ALL);
+        *rc = report(s, cause, ALL, &u, members, n);
+    } else {
+        n = 0;
+    }
+    free(stalled);
+    free(members);
+    return n >= 2;
+}
+
 static int judge_cause(struct scan *s, enum cause cause)
 {
     const struct argus_model *m = s->m;
@@ -345,10 +454,12 @@ static int judge_cause(struct scan *s, enum cause cause)
 
     if (!shares)
         return -1;
+    if (judge_together(s, cause, &rc) || rc)
+        goto out;
     for (size_t i = 0; i < m->n_ranks; i++)
         shares[i].rank = (int)i;
     for (size_t i = 0; i < s->n; i++)
-        if (s->stalls[i].cause == cause) {
+        if (is_of(&s->stalls[i], cause, LONGEST)) {
             shares[s->stalls[i].rank].sum += s->stalls[i].ns;
             shares[s->stalls[i].rank].n++;
             total += s->stalls[i].ns;
@@ -378,9 +489,9 @@ static int judge_cause(struct scan *s, enum cause cause)
         if (shares[i].sum >= 0.02 * total)
             members[n++] = shares[i].rank;
     if (n) {
-        struct summary u = summarise(s, cause, -1);
+        struct summary u = summarise(s, cause, LONGEST);
 
-        rc = report(s, cause, -1, &u, members, n);
+        rc = report(s, cause, LONGEST, &u, members, n);
     }
 out:
     free(shares);

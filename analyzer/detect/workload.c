@@ -16,6 +16,7 @@
 #define MIN_RATIO 1.04
 #define SINGLE_SHARE 0.8 /* of the steps: always the same rank */
 #define MIN_STEPS 10
+#define ALIKE 0.5 /* of the leader's surplus: a rank that has about as much to do */
 
 struct scan {
     const struct argus_model *m;
@@ -24,10 +25,11 @@ struct scan {
     int *at, *top;
 };
 
-/* Time of a rank in classes that come and go. */
+/* Time of a rank in classes that come and go, those that the recorder pools among them: grids
+ * that follow the data may be so many that most of them are rare. */
 static double irregular(const struct argus_model *m, const struct argus_model_rank *r)
 {
-    double sum = 0;
+    double sum = r->pooled;
 
     for (size_t k = 0; k < r->n_classes; k++)
         if (m->kernel_classes[r->classes[k].kernel_class].kind != ARGUS_CLASS_COPY &&
@@ -303,9 +305,63 @@ static int report_shard(struct scan *s, const struct argus_cohort *c)
                                "usual, the least of its replicas");
 }
 
+/* Has this rank more to do, in the median step by at least `least` and in `hold` of all steps?
+ * *ratio: how much more. */
+static int is_busy(struct scan *s, const struct argus_cohort *c, int rank, double least,
+                   double hold, double *ratio, double *amount, double *speed)
+{
+    int points = argus_cohort_ratio(c, s->m, rank, s->q, s->at), held = 0;
+
+    for (int i = 0; i < points; i++)
+        held += s->q[i] >= MIN_RATIO;
+    *ratio = argus_median(s->q, (size_t)points);
+    if (!(*ratio >= least) || (double)held < hold * points)
+        return 0;
+    account(s->m, c, rank, amount, speed);
+    return *amount > 0 && *amount > *speed;
+}
+
+/* One rank leads, or hides that others have about as much to do: with one of them relieved the rest
+ * would still be waited for. */
+static int report_busy(struct scan *s, const struct argus_cohort *c, int leader, double share,
+                       double hold)
+{
+    struct argus_evidence *e = NULL;
+    double ratio, amount, speed, least;
+    int points = argus_cohort_ratio(c, s->m, leader, s->q, s->at);
+
+    least = fmax(MIN_RATIO, 1 + ALIKE * (argus_median(s->q, (size_t)points) - 1));
+    if (is_busy(s, c, leader, MIN_RATIO, hold, &ratio, &amount, &speed)) {
+        if (report(s, c, leader, ratio, share, 1, amount, speed))
+            return -1;
+        e = &s->out->items[s->out->n - 1];
+    }
+    for (size_t i = 0; i < c->n; i++) {
+        int rank = c->ranks[i];
+
+        if (rank == leader || !is_busy(s, c, rank, least, hold, &ratio, &amount, &speed))
+            continue;
+        if (!e) {
+            if (report(s, c, rank, ratio, share, 1, amount, speed))
+                return -1;
+            e = &s->out->items[s->out->n - 1];
+        } else if (add_excess(s, c, e, rank) || argus_evidence_rank(e, rank) ||
+                   argus_evidence_line(e, s->m, rank, "compute_ratio", ratio, 1.0, "ratio",
+                                       "this rank over the median, median of the steps")) {
+            return -1;
+        }
+    }
+    if (e && e->n_ranks > 1)
+        argus_evidence_text(e,
+                            "%zu ranks have up to %.0f %% more to compute than their peers: more "
+                            "or larger kernels, none of them slower",
+                            e->n_ranks, 100 * e->effect);
+    return 0;
+}
+
 static int scan_cohort(struct scan *s, const struct argus_cohort *c)
 {
-    size_t *led = calloc(s->m->n_ranks + 1, sizeof(*led)), most = 0, n_leaders = 0;
+    size_t *led = calloc(s->m->n_ranks + 1, sizeof(*led)), most = 0, n_leaders = 0, reported;
     double ratio, uneven_ratio, amount, speed;
     int n, who = -1, uneven = 0, onset = ARGUS_UNKNOWN, rc = 0;
 
@@ -332,14 +388,12 @@ static int scan_cohort(struct scan *s, const struct argus_cohort *c)
     uneven_ratio = argus_median(s->q, (size_t)uneven);
     for (size_t i = 0; i < s->m->n_ranks; i++)
         n_leaders += led[i] * 50 >= (size_t)uneven && led[i] > 1;
-    if ((double)most >= SINGLE_SHARE * uneven) {
-        int points = argus_cohort_ratio(c, s->m, who, s->q, s->at);
-
-        ratio = argus_median(s->q, (size_t)points);
-        account(s->m, c, who, &amount, &speed);
-        if (ratio >= MIN_RATIO && amount > 0 && amount > speed)
-            rc = report(s, c, who, ratio, (double)most / uneven, 1, amount, speed);
-    } else if (n_leaders >= 2 && c->n >= 2) {
+    /* of several with about as much to do another one leads each time: those do not take turns */
+    reported = s->out->n;
+    rc = report_busy(s, c, who, (double)most / uneven,
+                     (double)most >= SINGLE_SHARE * uneven ? 0.5 : SINGLE_SHARE);
+    if (!rc && s->out->n == reported && (double)most < SINGLE_SHARE * uneven && n_leaders >= 2 &&
+        c->n >= 2) {
         /* a few slow ranks in turn are episodes: leaders must alternate; and their kernels must
          * not be slower, else they are slow ranks */
         double slower = 0, all = 0;

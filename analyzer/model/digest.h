@@ -49,7 +49,6 @@ struct argus_digest {
     int *slot; /* by class id of the file: index into comm_classes or classes, -1: neither */
     uint8_t *kind;
     size_t n_slots;
-    double pooled; /* ns in classes that cannot be compared */
 };
 
 /* Read `path` into `d`. */

@@ -170,7 +170,8 @@ int argus_digest_load_clusters(struct argus_digest_loader *l)
             if (!usable(l, row))
                 continue;
             if (l->slot[row->class_id] < 0) {
-                d->pooled += pass ? 0 : (double)row->sum;
+                if (!pass && l->classes[row->class_id].kind == ARGUS_CLASS_COMPUTE)
+                    d->rank.pooled += (double)row->sum;
                 continue;
             }
             if (l->classes[row->class_id].kind == ARGUS_CLASS_COMM)

@@ -163,6 +163,7 @@ struct argus_model_rank {
     size_t n_comms;
     struct argus_rank_class *classes; /* in order of kernel_class */
     size_t n_classes;
+    double pooled; /* ns of kernels too rare to be classes of their own */
     int n_windows;
     int *class_map; /* by class id of its file: kernel class, -2 - comm class, -1: neither */
     size_t n_class_map;
