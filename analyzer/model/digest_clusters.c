@@ -113,7 +113,8 @@ static void next_place(struct place *p, const struct argus_cluster_row *rows, si
         p->above += rows[p->end].count;
 }
 
-/* A class with a long tail is cut into many modes: what counts is what lies beyond, not how it is cut. */
+/* A class with a long tail is cut into many modes: what counts is what lies beyond, not how it is
+ * cut. */
 static int minor(const struct argus_cluster_row *row, const struct place *p, float calls)
 {
     uint64_t fast = p->below + row->count, slow = p->above + row->count;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Communicators and classes: a row in the file and a place in memory for each, found again by its contents. */
+/* Communicators and classes: a row in the file and a place in memory for each, found again by its
+ * contents. */
 #include <stdlib.h>
 #include <string.h>
 

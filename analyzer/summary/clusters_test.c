@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Clusters of durations: counts and sums are exact, and the log-normals of p50 and p99 come within 2 % of the median
- * (W1), whatever the durations look like. */
+/* Clusters of durations: counts and sums are exact, and the log-normals of p50 and p99 come within
+ * 2 % of the median (W1), whatever the durations look like. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -50,7 +50,8 @@ static int by_double(const void *a, const void *b)
     return *x < *y ? -1 : *x > *y;
 }
 
-/* W1 between n sorted durations and what a reader makes of their clusters, as a share of the median. */
+/* W1 between n sorted durations and what a reader makes of their clusters, as a share of their
+ * median. */
 static double reconstruction(const int64_t *x, size_t n, const struct argus_mode *modes,
                              size_t n_modes)
 {

@@ -70,7 +70,7 @@ static double relative(double d)
     return d * (1 + d / 2 * (1 + d / 3));
 }
 
-/* Sum of the distances of the durations from their places in the log-normal of their p50 and p99. */
+/* Sum of the distances of the durations from their places in the log-normal of p50 and p99. */
 static double distance(const struct refine *r, size_t from, size_t to)
 {
     uint64_t first = r->cells[from].before;

@@ -20,8 +20,9 @@
 
 #define ARGUS_REFINE_MAX 64u /* parts */
 
-/* n sorted bins, part i from first[i] to before first[i + 1]; n_parts of them, room for max_parts.  Returns how many
- * there are then, at most max_parts; the same where nothing is to be gained or there is no memory. */
+/* n sorted bins, part i from first[i] to before first[i + 1]; n_parts of them, room for max_parts.
+ * Returns how many there are then, at most max_parts; the same where nothing is to be gained or
+ * there is no memory. */
 size_t argus_refine(const struct argus_hist_bin *b, size_t n, size_t *first, size_t n_parts,
                     size_t max_parts);
 
