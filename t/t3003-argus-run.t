@@ -46,6 +46,16 @@ test_expect_success 'a missing recorder is said, and nothing runs' '
     grep argus-record err && ! test -f ran
 '
 
+test_expect_success 'a file where the directory should be is said, and nothing runs' '
+    >file && test_expect_code 1 "$argus" run -d file -- touch ran 2>err &&
+    grep "file: Not a directory" err && ! test -f ran
+'
+
+test_expect_success 'what cannot be printed is no success' '
+    test_expect_code 1 "$argus" --help >/dev/full 2>err && grep "standard output" err &&
+    test_expect_code 1 "$argus" run --help >/dev/full
+'
+
 test_expect_success 'each rank has its place in the environment' '
     cat >show <<-\EOS &&
 	#!/bin/sh

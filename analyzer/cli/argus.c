@@ -3,6 +3,7 @@
 #include <config.h>
 #include <cairo.h>
 #include <curses.h>
+#include <errno.h>
 #include <gsl/gsl_version.h>
 #include <hdf5.h>
 #include <jansson.h>
@@ -73,6 +74,20 @@ static void version(void)
 #endif
 }
 
+/* What could not be written was not said: no success.  A standard output that was closed from the
+ * start and that nothing was written to is none of our business. */
+static int finish(int rc)
+{
+    int failed = ferror(stdout);
+
+    errno = 0;
+    if ((fflush(stdout) || failed) && rc == ARGUS_EXIT_OK) {
+        fprintf(stderr, "argus: standard output: %s\n", errno ? strerror(errno) : "cannot write");
+        return ARGUS_EXIT_ERROR;
+    }
+    return rc;
+}
+
 int main(int argc, char **argv)
 {
     char name[32];
@@ -83,18 +98,18 @@ int main(int argc, char **argv)
     }
     if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
         usage(stdout);
-        return ARGUS_EXIT_OK;
+        return finish(ARGUS_EXIT_OK);
     }
     if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V")) {
         version();
-        return ARGUS_EXIT_OK;
+        return finish(ARGUS_EXIT_OK);
     }
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
         if (!strcmp(argv[1], commands[i].name)) {
             /* getopt's messages begin with it */
             snprintf(name, sizeof(name), "argus %s", commands[i].name);
             argv[1] = name;
-            return commands[i].run(argc - 1, argv + 1);
+            return finish(commands[i].run(argc - 1, argv + 1));
         }
     }
     fprintf(stderr, "argus: no command \"%s\"; `argus --help` lists them\n", argv[1]);

@@ -44,6 +44,7 @@ int argus_run_find_parts(struct launch *l)
 int argus_run_make_directory(struct launch *l, const char *dir)
 {
     char cwd[PATH_MAX], path[PATH_MAX], *slash;
+    struct stat st;
 
     if (!getcwd(cwd, sizeof(cwd))) {
         argus_cli_error("run", "cannot tell the current directory: %s", strerror(errno));
@@ -65,7 +66,8 @@ int argus_run_make_directory(struct launch *l, const char *dir)
             break;
         *slash = '/';
     }
-    if (!realpath(path, l->dir)) {
+    if (!realpath(path, l->dir) || stat(l->dir, &st) < 0 ||
+        (!S_ISDIR(st.st_mode) && (errno = ENOTDIR))) {
         argus_cli_error("run", "%s: %s", path, strerror(errno));
         return -1;
     }
