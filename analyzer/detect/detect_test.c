@@ -749,7 +749,9 @@ static void slow_copies(void **state)
     check(&s, ARGUS_VERDICT_SLOW_LINK, 1);
     f->from = 0;
     v = verdict_of(&s);
+    expect(v, ARGUS_VERDICT_SPLIT, -1);
     assert_int_equal(v->n_culprits, 0);
+    assert_true(v->slowdown > 1.05);
     argus_verdict_destroy(v);
 }
 

@@ -11,7 +11,8 @@
  * copies to and from the host, class by class, are slower.  Copies within the
  * GPU and between GPUs do not count.  The GPU is busy with the copy all the
  * while: it is no host stall; and the others do not copy as long: the job is
- * not bound by copies.
+ * not bound by copies.  Of two or three ranks that differ from the first step
+ * on nobody is blamed: a split.
  */
 #include <config.h>
 #include <stdio.h>
@@ -30,6 +31,7 @@
 
 struct slow {
     int rank;
+    int known; /* 0: it may as well be the others that are wrong */
     struct argus_shift shift;
     double z;
     /* the copy class that costs most */
@@ -134,9 +136,11 @@ static int describe(const struct argus_model *m, struct argus_evidence *e, const
     snprintf(note, sizeof(note), "copies %s of %llu bytes", way, (unsigned long long)c->bytes);
     argus_evidence_text(e,
                         "copies between host and GPU of %s take %.2f times as long as its peers': "
-                        "%s at %.1f GB/s, peers %.1f",
+                        "%s at %.1f GB/s, peers %.1f%s",
                         argus_rank_text(m, slow->rank, who, sizeof(who)), slow->shift.ratio, way,
-                        bytes / slow->own, bytes / slow->ref);
+                        bytes / slow->own, bytes / slow->ref,
+                        slow->known ? ""
+                                    : "; among so few nothing in the job tells which is wrong");
     return argus_evidence_line(e, m, slow->rank, "copy_ratio", slow->shift.ratio, 1.0, "ratio",
                                "time in copies of a step over the peers' median, same bytes") ||
                    argus_evidence_line(e, m, slow->rank, "copy_gbps", bytes / slow->own,
@@ -145,21 +149,29 @@ static int describe(const struct argus_model *m, struct argus_evidence *e, const
                : 0;
 }
 
-static int report(const struct scan *s, struct argus_evidence_list *out, const struct slow *slow)
+static int add_link(const struct scan *s, struct argus_evidence *e, const struct slow *slow)
 {
     const struct argus_model_rank *r = &s->m->ranks[slow->rank];
-    struct argus_evidence *e = argus_evidence_add(out, "pcie", ARGUS_VERDICT_SLOW_LINK);
 
-    if (!e || !(e->link = calloc(1, sizeof(*e->link))))
+    if (!(e->link = calloc(1, sizeof(*e->link))))
         return -1;
     e->link->rank = r->rank;
     e->link->peer = ARGUS_UNKNOWN;
     e->link->factor = slow->shift.ratio;
     e->link->scope = strdup("pcie");
     e->link->node = strdup(s->m->nodes[r->node]);
-    if (!e->link->scope || !e->link->node || argus_evidence_rank(e, slow->rank) ||
+    return e->link->scope && e->link->node ? 0 : -1;
+}
+
+static int report(const struct scan *s, struct argus_evidence_list *out, const struct slow *slow)
+{
+    struct argus_evidence *e = argus_evidence_add(
+        out, "pcie", slow->known ? ARGUS_VERDICT_SLOW_LINK : ARGUS_VERDICT_SPLIT);
+
+    if (!e || (slow->known && add_link(s, e, slow)) || argus_evidence_rank(e, slow->rank) ||
         argus_shift_excess(&slow->shift, s->m, e, &s->exposed, slow->rank))
         return -1;
+    e->outside = !slow->known; /* a split of another kind than computing's */
     argus_shift_describe(&slow->shift, e);
     e->agreement = slow->agreement;
     e->z = slow->z;
@@ -169,7 +181,7 @@ static int report(const struct scan *s, struct argus_evidence_list *out, const s
 static int judge(struct scan *s, struct argus_evidence_list *out, const struct argus_peer_set *set,
                  int rank)
 {
-    struct slow slow = {.rank = rank};
+    struct slow slow = {.rank = rank, .known = 1};
 
     if (!s->m->ranks[rank].col[ARGUS_COL_COPY_BUSY])
         return 0;
@@ -181,8 +193,9 @@ static int judge(struct scan *s, struct argus_evidence_list *out, const struct a
     if (!(slow.z > MIN_Z) && set->n > 2)
         return 0;
     /* of two or three nobody can tell who is slow, but one that changed can be told */
-    if (set->n < ARGUS_COMPUTE_NAMED_FROM &&
-        !argus_shift_own_past(&slow.shift, s->m, &s->q, rank, ARGUS_COL_COPY_BUSY))
+    if (set->n < ARGUS_COMPUTE_NAMED_FROM)
+        slow.known = argus_shift_own_past(&slow.shift, s->m, &s->q, rank, ARGUS_COL_COPY_BUSY);
+    if (!slow.known && slow.shift.onset >= 0)
         return 0;
     return classes_agree(s, &slow) ? report(s, out, &slow) : 0;
 }
