@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A file that is there whole or not at all: written beside its place, then put there. */
+/*
+ * A file that is there whole or not at all: written beside its place, then put
+ * there.  A signal that ends the process meanwhile takes what was written with
+ * it; this holds for one file at a time.
+ */
 #ifndef ARGUS_UTIL_REPLACE_H
 #define ARGUS_UTIL_REPLACE_H
 
