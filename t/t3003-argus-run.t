@@ -21,7 +21,7 @@ field() {
 
 test_expect_success 'usage and bad options' '
     "$argus" run --help | grep -q ranks-per-node &&
-    test_expect_code 2 "$argus" run &&
+    test_expect_code 2 "$argus" run 2>err && grep "no command" err &&
     test_expect_code 2 "$argus" run -n 0 -- true &&
     test_expect_code 2 "$argus" run -n x -- true &&
     test_expect_code 2 "$argus" run -o dir=/tmp -- true &&
@@ -31,6 +31,9 @@ test_expect_success 'usage and bad options' '
     test_expect_code 2 "$argus" run -d bad -o links=maybe -- true &&
     test_expect_code 2 "$argus" run -d bad -o sources=cupti,psychic -- true &&
     test_expect_code 2 "$argus" run -d "" -- true &&
+    test_expect_code 2 "$argus" run -d "bad
+name" -- true 2>err && test $(wc -l <err) = 1 && grep -e "--dir: a line break" err &&
+    ! ls -d bad* &&
     ! test -e bad
 '
 
@@ -198,6 +201,43 @@ test_expect_success 'an interrupt reaches the ranks, their data is kept' '
     { wait $pid; test $? = 143; } &&
     "$totals" interrupted/step-0/rank-00001.h5 >got &&
     test "$(field steps <got)" -gt 5
+'
+
+# A process in the background ignores an interrupt; this one is to hear it.
+cat >heed.py <<\EOF
+import os, signal, sys
+for sig in (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT, signal.SIGHUP):
+    signal.signal(sig, signal.SIG_DFL)
+os.execv(sys.argv[1], sys.argv[1:])
+EOF
+
+# heard WORD: a rank did, within a minute
+heard() {
+    for i in $(seq 600); do
+        grep -qs "^$1$" heard && return
+        sleep 0.1
+    done
+    return 1
+}
+
+test_expect_success 'every signal reaches a rank, not only the first' '
+    cat >stubborn <<-\EOS &&
+	#!/bin/sh
+	n=0
+	trap "n=\$((n + 1)); echo term \$n >>heard" TERM
+	trap "echo quit >>heard" QUIT
+	trap "echo hup >>heard" HUP
+	trap "echo int >>heard; exit 5" INT
+	echo up >>heard
+	for i in $(seq 3000); do sleep 0.1; done
+	EOS
+    chmod +x stubborn &&
+    { python3 heed.py "$argus" run -d stubborn.dir --no-report -- ./stubborn & } && pid=$! &&
+    { heard up && kill -TERM $pid && heard "term 1" && kill -TERM $pid && heard "term 2" &&
+        kill -QUIT $pid && heard quit && kill -HUP $pid && heard hup && kill -INT $pid &&
+        heard int || kill -KILL $pid; } &&
+    { wait $pid; test $? = 5; } &&
+    printf "%s\n" up "term 1" "term 2" quit hup int >want && test_cmp want heard
 '
 
 # Same seed, three ways to keep events: the verdict is the summary'\''s.

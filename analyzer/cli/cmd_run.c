@@ -25,12 +25,25 @@
 #define DRAIN_S 10
 #define CANNOT_START 127
 
-static volatile sig_atomic_t interrupted;
-static const int passed_on_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+#define N_SIGNALS 4
+
+static const int passed_on_signals[N_SIGNALS] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+static volatile sig_atomic_t interrupted;     /* by any of them, ever */
+static volatile sig_atomic_t came[N_SIGNALS]; /* and is not passed on yet */
 
 static void on_signal(int sig)
 {
-    interrupted = sig;
+    interrupted = 1;
+    for (int i = 0; i < N_SIGNALS; i++) {
+        if (passed_on_signals[i] == sig)
+            came[i] = 1;
+    }
+}
+
+/* Only for it to end a wait. */
+static void on_child(int sig)
+{
+    (void)sig;
 }
 
 static void usage(FILE *out)
@@ -57,7 +70,7 @@ static void usage(FILE *out)
 /* What the caller ignores (nohup) stays ignored, here and in the ranks. */
 static void set_signals(void (*from)(int), void (*to)(int))
 {
-    for (size_t i = 0; i < sizeof(passed_on_signals) / sizeof(passed_on_signals[0]); i++) {
+    for (int i = 0; i < N_SIGNALS; i++) {
         struct sigaction sa;
 
         if (sigaction(passed_on_signals[i], NULL, &sa) < 0 || sa.sa_handler != from)
@@ -237,28 +250,55 @@ static int start_ranks(struct launch *l)
     return 0;
 }
 
-static void signal_ranks(const struct launch *l, int sig)
+static void signal_all(const pid_t *pids, int n, int sig)
 {
-    for (int i = 0; i < l->started; i++) {
-        if (l->ranks[i] > 0)
-            kill(l->ranks[i], sig);
+    for (int i = 0; i < n; i++) {
+        if (pids[i] > 0)
+            kill(pids[i], sig);
     }
+}
+
+/* The next child that ends; what we are told meanwhile reaches those of `pids` that are left. */
+static pid_t wait_child(const pid_t *pids, int n, int *status)
+{
+    struct sigaction child = {.sa_handler = on_child}, child_before;
+    sigset_t blocked, before;
+    pid_t pid;
+
+    /* Nothing can come between looking and sleeping. */
+    sigemptyset(&blocked);
+    sigaddset(&blocked, SIGCHLD);
+    for (int i = 0; i < N_SIGNALS; i++)
+        sigaddset(&blocked, passed_on_signals[i]);
+    sigprocmask(SIG_BLOCK, &blocked, &before);
+    sigemptyset(&child.sa_mask);
+    sigaction(SIGCHLD, &child, &child_before);
+    for (;;) {
+        for (int i = 0; i < N_SIGNALS; i++) {
+            if (came[i])
+                signal_all(pids, n, passed_on_signals[i]);
+            came[i] = 0;
+        }
+        pid = waitpid(-1, status, WNOHANG);
+        if (pid)
+            break;
+        sigsuspend(&before);
+    }
+    sigaction(SIGCHLD, &child_before, NULL);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    return pid;
 }
 
 static int wait_ranks(struct launch *l)
 {
-    int left = l->started, status = 0, passed_on = 0;
+    int left = l->started, status = 0;
 
     while (left > 0) {
         int s, code;
-        pid_t pid = waitpid(-1, &s, 0);
+        pid_t pid = wait_child(l->ranks, l->started, &s);
 
-        if (pid < 0 && errno != EINTR)
+        if (pid < 0)
             break;
-        if (interrupted && !passed_on) {
-            passed_on = 1;
-            signal_ranks(l, interrupted);
-        }
         for (int i = 0; pid > 0 && i < l->started; i++) {
             if (l->ranks[i] != pid)
                 continue;
@@ -310,17 +350,26 @@ static void stop_recorders(struct launch *l)
 /* Ourselves, in a process of its own: whatever the analysis does, the command's status counts. */
 static int call_self(const struct launch *l, const char *command, int quiet)
 {
+    pid_t pid, ended;
     int status;
-    pid_t pid = fork();
 
+    for (int i = 0; i < N_SIGNALS; i++)
+        came[i] = 0; /* that was for the ranks, which are over */
+    pid = fork();
     if (pid == 0) {
+        restore_signals();
         if (quiet)
             execl("/proc/self/exe", "argus", command, l->dir, "-q", (char *)NULL);
         else
             execl("/proc/self/exe", "argus", command, l->dir, (char *)NULL);
         _exit(CANNOT_START);
     }
-    if (pid < 0 || waitpid(pid, &status, 0) < 0)
+    if (pid < 0)
+        return -1;
+    do /* a recorder that was late may end, too */
+        ended = wait_child(&pid, 1, &status);
+    while (ended > 0 && ended != pid);
+    if (ended < 0)
         return -1;
     return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -1;
 }
@@ -342,7 +391,7 @@ static int run(struct launch *l)
         argus_run_remove_stale(l->recorder);
     set_signals(SIG_DFL, on_signal);
     if ((!l->off && start_recorders(l) < 0) || start_ranks(l) < 0) {
-        signal_ranks(l, SIGTERM);
+        signal_all(l->ranks, l->started, SIGTERM);
         wait_ranks(l);
         if (l->no_command)
             rc = CANNOT_START;
@@ -427,7 +476,7 @@ int argus_cmd_run(int argc, char **argv)
         }
     }
     if (optind == argc) {
-        usage(stderr);
+        argus_cli_error("run", "no command; `argus run --help` tells the options");
         return ARGUS_EXIT_USAGE;
     }
     l.command = argv + optind;
@@ -438,10 +487,8 @@ int argus_cmd_run(int argc, char **argv)
     l.host[sizeof(l.host) - 1] = '\0';
     l.host[strcspn(l.host, ".")] = '\0';
     argus_run_free_port(l.port, sizeof(l.port));
-    if (!dir[0]) {
-        argus_cli_error("run", "--dir: no name given");
+    if (argus_run_check_name(dir) < 0)
         return ARGUS_EXIT_USAGE;
-    }
     if (argus_run_check_settings(&l) < 0)
         return ARGUS_EXIT_USAGE;
     if (!l.off && argus_run_make_directory(&l, dir) < 0)

@@ -36,6 +36,8 @@ struct launch {
 int argus_run_add_setting(struct launch *l, const char *key_value);
 /* What the settings say, before anything is made. */
 int argus_run_check_settings(struct launch *l);
+/* Of --dir: can the name be one? */
+int argus_run_check_name(const char *dir);
 /* argus-record and the collector: */
 int argus_run_find_parts(struct launch *l);
 int argus_run_make_directory(struct launch *l, const char *dir);

@@ -41,6 +41,25 @@ int argus_run_find_parts(struct launch *l)
                   "libargus-collector.so");
 }
 
+/* Nothing that step.conf, a text of lines, could not hold. */
+static int has_control(const char *name)
+{
+    for (; *name; name++) {
+        if ((unsigned char)*name < ' ' || *name == 0x7f)
+            return 1;
+    }
+    return 0;
+}
+
+int argus_run_check_name(const char *dir)
+{
+    if (dir[0] && !has_control(dir))
+        return 0;
+    argus_cli_error("run", dir[0] ? "--dir: a line break or another control character in the name"
+                                  : "--dir: no name given");
+    return -1;
+}
+
 int argus_run_make_directory(struct launch *l, const char *dir)
 {
     char cwd[PATH_MAX], path[PATH_MAX], *slash;
@@ -53,6 +72,11 @@ int argus_run_make_directory(struct launch *l, const char *dir)
     if ((size_t)(dir[0] == '/' ? snprintf(path, sizeof(path), "%s", dir)
                                : snprintf(path, sizeof(path), "%s/%s", cwd, dir)) >= sizeof(path)) {
         argus_cli_error("run", "%s: the name is too long", dir);
+        return -1;
+    }
+    if (has_control(path)) {
+        argus_cli_error("run", "the current directory has a control character in its name; "
+                               "give --dir from the root on");
         return -1;
     }
     for (slash = strchr(path + 1, '/');; slash = strchr(slash + 1, '/')) {
@@ -69,6 +93,10 @@ int argus_run_make_directory(struct launch *l, const char *dir)
     if (!realpath(path, l->dir) || stat(l->dir, &st) < 0 ||
         (!S_ISDIR(st.st_mode) && (errno = ENOTDIR))) {
         argus_cli_error("run", "%s: %s", path, strerror(errno));
+        return -1;
+    }
+    if (has_control(l->dir)) {
+        argus_cli_error("run", "%s: leads to a name with a control character", path);
         return -1;
     }
     return 0;
