@@ -81,6 +81,8 @@ cat >"$top/bin/argus" <<STUB
 } >>$home/analyze.log
 [ ! -e $home/slow ] || sleep 2
 cat $home/line
+[ ! -e $home/refused ] || { cat $home/refused >&2; exit 1; }
+[ ! -e $home/killed ] || kill -KILL \$\$
 STUB
 cat >"$top/bin/argus-record" <<STUB
 #!/bin/sh
@@ -211,6 +213,27 @@ test_expect_success 'a task of an array is addressed by array and index' '
     run_epilog --foreground &&
     test "$(comment 90_3)" = "$good" &&
     ! grep -E "jobid=(107|90)( |$)" "$db/calls"
+'
+
+test_expect_success 'a line counts though the analysis could not write a report; why is logged' '
+    job 150 &&
+    echo "argus analyze: $dir/report.html: cannot be written: No space left on device" |
+        as_user tee "$home/refused" &&
+    run_epilog --foreground &&
+    test "$(comment 150)" = "$good" && test -e "$dir/.posted" && nothing_left &&
+    grep "job 150: .*exit status 1: .*report.html: cannot be written: No space left" "$top/log"
+'
+
+test_expect_success '... but half a line does not, nor another text, nor the line of a killed analysis' '
+    job 151 && printf %s "${good%97}" >"$home/line" && run_epilog --foreground &&
+    test -z "$(comment 151)" && ls "$spool/n1/queue" | grep "^151\." &&
+    job 152 && echo "argus:1 fine" >"$home/line" && run_epilog --foreground &&
+    test -z "$(comment 152)" && ls "$spool/n1/queue" | grep "^152\." &&
+    rm -f "$home/refused" && as_user touch "$home/killed" &&
+    job 153 && run_epilog --foreground && rm -f "$home/killed" &&
+    test -z "$(comment 153)" && ls "$spool/n1/queue" | grep "^153\." &&
+    grep "job 153: .*killed by signal 9" "$top/log" && rm -rf "$spool"/n1/queue/15[123].* \
+        "$spool"/n1/15[123].0
 '
 
 test_expect_success 'rings that were left are drained first, then the spool is cleared' '

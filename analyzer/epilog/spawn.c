@@ -226,8 +226,10 @@ int argus_spawn_capture(char *const argv[], const char *path, char *const env[],
                     message[0] ? ": " : "", message);
     else
         rc = 0;
-    *output = sinks[0].data;
-    sinks[0].data = NULL;
+    if (WIFEXITED(status)) {
+        *output = sinks[0].data;
+        sinks[0].data = NULL;
+    }
 out:
     for (int i = 0; i < 2; i++) {
         if (out[i] >= 0)

@@ -26,7 +26,7 @@ void argus_spawn_env_free(char **env);
  * `timeout_s` seconds; then its process group is killed.  *output gets what it
  * wrote on stdout, at most `max` bytes and a NUL (the rest is read and thrown
  * away); the caller frees it.  0 if it exited with status 0; otherwise -1 and
- * the error holds its first line on stderr.
+ * the error holds its first line on stderr.  NULL unless it exited by itself.
  */
 int argus_spawn_capture(char *const argv[], const char *path, char *const env[], int timeout_s,
                         size_t max, char **output, argus_error_t *err);

@@ -9,6 +9,7 @@
 
 #include "analyzer/epilog/spawn.h"
 #include "analyzer/epilog/user.h"
+#include "analyzer/verdict/comment.h"
 #include "argus/verdict.h"
 
 #define COMMENT_NAME ".comment"
@@ -44,6 +45,17 @@ static void identify(const struct argus_stepconf *step, char *text, size_t size)
              step->restart);
 }
 
+/* Its disk may have refused a report: a line that it got out whole is a verdict all the same. */
+static int has_verdict(const char *output)
+{
+    const char *end = output ? strchr(output, '\n') : NULL;
+    char *line = end ? strndup(output, (size_t)(end - output)) : NULL;
+    int is = line && argus_comment_validate(line, NULL) == 0;
+
+    free(line);
+    return is;
+}
+
 /* Run the analysis; its comment line goes to `line`. */
 static int analyze(const struct argus_work *work, const char *dir,
                    const struct argus_hostlist *missing, char *line, size_t size,
@@ -69,6 +81,10 @@ static int analyze(const struct argus_work *work, const char *dir,
     else
         rc = argus_spawn_capture(argv, ARGUS_SPAWN_PATH, env, work->analyze_s, OUTPUT_MAX, &output,
                                  err);
+    if (rc < 0 && has_verdict(output)) {
+        say(work, "E", err->text);
+        rc = 0;
+    }
     if (rc == 0) {
         output[strcspn(output, "\n")] = '\0';
         if (!output[0] || strlen(output) >= size)
