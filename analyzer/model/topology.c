@@ -101,29 +101,43 @@ static enum argus_group_kind kind_of_use(const struct argus_model_build *b, size
     return ARGUS_GROUP_OTHER;
 }
 
+static int *dimension(struct argus_topology *t, const char *key)
+{
+    if (!strcmp(key, "tp"))
+        return &t->tp;
+    if (!strcmp(key, "pp"))
+        return &t->pp;
+    if (!strcmp(key, "dp"))
+        return &t->dp;
+    return strcmp(key, "ep") ? NULL : &t->ep;
+}
+
 int argus_topology_parse(const char *text, struct argus_topology *t, argus_error_t *err)
 {
-    *t = (struct argus_topology){1, 1, 0, 1, "option"};
-    while (*text) {
-        char key[4] = "";
-        int value = 0, used = 0;
+    const char *p = text;
+    char end;
 
-        if (sscanf(text, "%3[a-z]=%d%n", key, &value, &used) != 2 || value < 1 || value > 1 << 24 ||
-            (text[used] && text[used] != ','))
+    *t = (struct argus_topology){0, 0, 0, 0, "option"};
+    do {
+        char key[4] = "";
+        int value = 0, used = 0, *to;
+
+        if (sscanf(p, "%3[a-z]=%d%n", key, &value, &used) != 2 || value < 1 || value > 1 << 24 ||
+            (p[used] && p[used] != ','))
             return argus_error(err, "topology \"%s\": tp=N,pp=N,dp=N,ep=N expected", text);
-        if (!strcmp(key, "tp"))
-            t->tp = value;
-        else if (!strcmp(key, "pp"))
-            t->pp = value;
-        else if (!strcmp(key, "dp"))
-            t->dp = value;
-        else if (!strcmp(key, "ep"))
-            t->ep = value;
-        else
+        to = dimension(t, key);
+        if (!to)
             return argus_error(err, "topology: no dimension \"%s\" (tp, pp, dp, ep)", key);
-        text += used + (text[used] == ',');
-    }
-    return 0;
+        if (*to)
+            return argus_error(err, "topology \"%s\": %s is given twice", text, key);
+        *to = value;
+        end = p[used];
+        p += used + 1;
+    } while (end);
+    t->tp = t->tp ? t->tp : 1;
+    t->pp = t->pp ? t->pp : 1;
+    t->ep = t->ep ? t->ep : 1;
+    return 0; /* dp 0: what is left */
 }
 
 /* Coordinates as most launchers lay them out: tensor fastest, then data, then pipeline. */
