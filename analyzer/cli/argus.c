@@ -7,6 +7,7 @@
 #include <gsl/gsl_version.h>
 #include <hdf5.h>
 #include <jansson.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -38,6 +39,15 @@ void argus_cli_error(const char *command, const char *format, ...)
     vfprintf(stderr, format, ap);
     va_end(ap);
     fputc('\n', stderr);
+}
+
+int argus_cli_one_job(const char *command, int n)
+{
+    if (n == 1)
+        return 0;
+    argus_cli_error(command, "%s directory or job id; `argus %s --help` tells the options",
+                    n > 1 ? "more than one" : "no", command);
+    return -1;
 }
 
 FILE *argus_cli_stream(const char *path)
@@ -109,6 +119,10 @@ int main(int argc, char **argv)
             /* getopt's messages begin with it */
             snprintf(name, sizeof(name), "argus %s", commands[i].name);
             argv[1] = name;
+            /* A file grown too large is an error of writing like another; what `run` and `record`
+             * start is to find the signal as it was. */
+            if (commands[i].run != argus_cmd_run && commands[i].run != argus_cmd_record)
+                signal(SIGXFSZ, SIG_IGN);
             return finish(commands[i].run(argc - 1, argv + 1));
         }
     }

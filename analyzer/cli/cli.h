@@ -29,6 +29,9 @@ struct argus_command {
 void argus_cli_error(const char *command, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* 0, or -1 told: so many operands are left where one job is expected. */
+int argus_cli_one_job(const char *command, int n);
+
 /* Where output to `path` goes that must not be written by way of a temporary file and rename: "-"
  * is stdout, a device or a pipe is opened (the caller closes it).  NULL: it is neither. */
 FILE *argus_cli_stream(const char *path);

@@ -141,6 +141,11 @@ static int is_job_id(const char *text)
     return text[0] && strlen(text) < 48 && !text[strspn(text, "0123456789_+")];
 }
 
+static int is_seconds(const char *text)
+{
+    return text[0] && strlen(text) < 9 && !text[strspn(text, "0123456789")];
+}
+
 static int annotate(const struct argus_slurm *slurm, const char *dir, const char *job, int field,
                     int wait_s, int dry, argus_error_t *err)
 {
@@ -202,8 +207,16 @@ int argus_cmd_annotate(int argc, char **argv)
             break;
         case OPT_COMMENT:
             field = argus_field_from_name(optarg);
+            if (field < 0 || field == ARGUS_FIELD_NONE) {
+                argus_cli_error(NAME, "--comment %s: admin, system or comment expected", optarg);
+                return ARGUS_EXIT_USAGE;
+            }
             break;
         case OPT_WAIT:
+            if (!is_seconds(optarg)) {
+                argus_cli_error(NAME, "--wait %s: a number of seconds expected", optarg);
+                return ARGUS_EXIT_USAGE;
+            }
             wait_s = atoi(optarg);
             break;
         case OPT_PATH:
@@ -220,10 +233,8 @@ int argus_cmd_annotate(int argc, char **argv)
             return ARGUS_EXIT_USAGE;
         }
     }
-    if (optind + 1 != argc || field < 0) {
-        usage(stderr);
+    if (argus_cli_one_job(NAME, argc - optind))
         return ARGUS_EXIT_USAGE;
-    }
     rc = argus_jobdir_resolve(argv[optind], &dir, &err);
     if (rc == 0)
         rc = annotate(&slurm, dir, job, field, wait_s, dry, &err);

@@ -258,10 +258,8 @@ static int parse(int argc, char **argv, struct arguments *a)
             argus_cli_error(NAME, "which format: perfetto or prometheus?");
         return ARGUS_EXIT_USAGE;
     }
-    if (argc - optind != 1) {
-        argus_cli_error(NAME, "exactly one job directory or job id is needed");
+    if (argus_cli_one_job(NAME, argc - optind))
         return ARGUS_EXIT_USAGE;
-    }
     a->what = argv[optind];
     return 0;
 }

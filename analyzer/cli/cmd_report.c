@@ -270,9 +270,11 @@ int argus_cmd_report(int argc, char **argv)
             return ARGUS_EXIT_USAGE;
         }
     }
-    if (argc - optind != 1 || (o.summary && o.html)) {
-        usage(stderr);
+    if (o.summary && o.html) {
+        argus_cli_error(NAME, "--summary and --html exclude each other");
         return ARGUS_EXIT_USAGE;
     }
+    if (argus_cli_one_job(NAME, argc - optind))
+        return ARGUS_EXIT_USAGE;
     return report(argv[optind], &o);
 }

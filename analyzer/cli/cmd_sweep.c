@@ -322,8 +322,12 @@ int argus_cmd_sweep(int argc, char **argv)
             return ARGUS_EXIT_USAGE;
         }
     }
-    if (optind < argc || argus_field_from_name(s.comment) < 0) {
-        usage(stderr);
+    if (optind < argc) {
+        argus_cli_error(NAME, "\"%s\": no operand is taken", argv[optind]);
+        return ARGUS_EXIT_USAGE;
+    }
+    if (argus_field_from_name(s.comment) < 0) {
+        argus_cli_error(NAME, "--comment %s: admin, system, comment or none expected", s.comment);
         return ARGUS_EXIT_USAGE;
     }
     s.node = getenv("SLURMD_NODENAME");

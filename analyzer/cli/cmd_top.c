@@ -267,9 +267,12 @@ int argus_cmd_top(int argc, char **argv)
             return ARGUS_EXIT_USAGE;
         }
     }
-    if (argc - optind != 1 || (o.json && !o.once) || (o.post && o.once)) {
-        usage(stderr);
+    if ((o.json && !o.once) || (o.post && o.once)) {
+        argus_cli_error(NAME,
+                        o.json ? "--json needs --once" : "--post and --once exclude each other");
         return ARGUS_EXIT_USAGE;
     }
+    if (argus_cli_one_job(NAME, argc - optind))
+        return ARGUS_EXIT_USAGE;
     return top(argv[optind], &o);
 }
