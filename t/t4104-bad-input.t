@@ -22,7 +22,14 @@ test_expect_success 'nothing there: one line, status 1' '
 '
 
 test_expect_success 'usage errors: status 2' '
-    test_expect_code 2 "$argus" analyze 2>err &&
+    test_expect_code 2 "$argus" analyze 2>err && grep "no directory or job id" err &&
+    test_expect_code 2 "$argus" analyze a b 2>err && grep "more than one directory" err &&
+    test_expect_code 2 "$argus" annotate a b 2>err && grep "more than one directory" err &&
+    test_expect_code 2 "$argus" annotate --comment foo empty 2>err && grep "comment foo" err &&
+    test_expect_code 2 "$argus" annotate --wait -1 empty 2>err && grep "wait -1" err &&
+    test_expect_code 2 "$argus" annotate --wait soon empty 2>err && grep "wait soon" err &&
+    test_expect_code 2 "$argus" sweep now 2>err && grep now err &&
+    test_expect_code 2 "$argus" sweep --comment foo 2>err && grep "comment foo" err &&
     test_expect_code 2 "$argus" analyze --steps 9:3 empty 2>err &&
     test_expect_code 2 "$argus" analyze --nonsense empty 2>err
 '
@@ -81,7 +88,10 @@ test_expect_success 'a topology that does not fit is refused' '
     make_job 8 && test_expect_code 1 "$argus" analyze --topology tp=3,pp=2 job 2>err &&
     grep topology err && test_expect_code 2 "$argus" analyze --topology nonsense job 2>err &&
     grep "topology.*nonsense" err && test_expect_code 2 "$argus" analyze --topology xp=2 job 2>err &&
-    grep xp err && test_expect_code 2 "$argus" analyze --missing-nodes "n[7-" job 2>err &&
+    grep xp err && test_expect_code 2 "$argus" analyze --topology "" job 2>err &&
+    grep "topology \"\"" err && test_expect_code 2 "$argus" analyze --topology tp=2,tp=4 job 2>err &&
+    grep "tp is given twice" err && test_expect_code 2 "$argus" analyze --topology tp=2, job 2>err &&
+    grep "topology.*tp=2," err && test_expect_code 2 "$argus" analyze --missing-nodes "n[7-" job 2>err &&
     grep "missing-nodes.*n\[7-" err && test $(wc -l <err) = 1
 '
 
@@ -112,6 +122,33 @@ test_expect_success 'several steps: the costliest is the job, the others are lis
 test_expect_success 'the comment on standard output is one line of its grammar' '
     "$argus" analyze --quiet --comment - job >line && test $(wc -l <line) = 1 &&
     grep "^argus:1 compute-straggler [a-z]* rank=1 " line
+'
+
+# Nothing can replace a directory by a file, not even root.
+for file in report.html report.txt verdict.json step-0/verdict.json; do
+    test_expect_success "$file cannot be written: the line comes all the same, and an error names the file" '
+        rm -f job/verdict.json job/report.* job/step-*/verdict.json && mkdir job/$file &&
+        test_expect_code 1 "$argus" analyze --quiet --comment - job >again 2>err &&
+        test_cmp line again && test $(wc -l <err) = 1 && grep "job/$file: cannot be written" err &&
+        test -z "$(find job -name "*.tmp")" && test_expect_code 1 "$argus" analyze \
+            --exit-code --json out.json --comment comment job >out 2>err &&
+        test $(wc -l <err) = 1 && grep "^argus:1 compute-straggler" out && test_cmp line comment &&
+        is out.json "v[\"verdict\"]" compute-straggler && rmdir job/$file
+    '
+done
+
+test_expect_success 'what --json cannot write keeps no line back either' '
+    test_expect_code 1 "$argus" analyze --quiet --json nowhere/x --comment - job >again 2>err &&
+    test_cmp line again && test $(wc -l <err) = 1 && grep nowhere/x err
+'
+
+# The signal of a file grown too large would end it with the page half written.
+test_expect_success 'a page larger than a file may be: an error, the line, no half of it' '
+    rm -f job/report.html && size=$(stat -c %s job/verdict.json) &&
+    test_expect_code 1 sh -c "ulimit -f $((size / 512 + 4)); exec \"\$@\"" sh \
+        "$argus" analyze --quiet --comment - job >again 2>err &&
+    test_cmp line again && grep "report.*: cannot be written: File too large" err &&
+    test -z "$(find job -name "*.tmp")" && ! test -e job/report.html
 '
 
 test_expect_success 'JSON on standard output, nothing written' '

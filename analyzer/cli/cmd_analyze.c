@@ -126,14 +126,22 @@ static int write_text(const char *path, const char *text)
     return bad ? -1 : 0;
 }
 
-static int analyze_step(const char *dir, const struct options *o, int slot, struct done *d)
+/* The verdict counts, wherever it can be written: the first file that cannot is told, once. */
+static void cannot_write(int *unwritten, const argus_error_t *err)
+{
+    if (!*unwritten)
+        argus_cli_error(NAME, "%s", err->text);
+    *unwritten = 1;
+}
+
+static int analyze_step(const char *dir, const struct options *o, int slot, struct done *d,
+                        int *unwritten)
 {
     struct argus_model_options mo = o->model;
     struct progress p = {.began = time(NULL)};
     argus_error_t err = {{0}};
     struct argus_model *m;
     char path[4096];
-    int rc = -1;
 
     if (!o->quiet && isatty(STDERR_FILENO)) {
         mo.progress = show_progress;
@@ -150,21 +158,10 @@ static int analyze_step(const char *dir, const struct options *o, int slot, stru
         argus_cli_error(NAME, "%s", err.text[0] ? err.text : "no memory");
         return -1;
     }
-    rc = 0;
-    if (o->write) {
-        snprintf(path, sizeof(path), "%s/verdict.json", dir);
-        if (argus_verdict_write(d->verdict, path, &err)) {
-            argus_cli_error(NAME, "%s", err.text);
-            rc = -1;
-        }
-    }
-    if (rc) {
-        argus_model_destroy(d->model);
-        argus_verdict_destroy(d->verdict);
-        free(d->dir);
-        memset(d, 0, sizeof(*d));
-    }
-    return rc;
+    snprintf(path, sizeof(path), "%s/verdict.json", dir);
+    if (o->write && argus_verdict_write(d->verdict, path, &err))
+        cannot_write(unwritten, &err);
+    return 0;
 }
 
 /* Costlier step first: a fault before none, then by GPU-hours lost. */
@@ -238,7 +235,23 @@ static size_t costliest(const struct done *steps, size_t n)
     return best;
 }
 
-static int conclude(const char *dir, struct done *steps, size_t n, const struct options *o)
+/* Where --json and --comment say. */
+static int write_asked(const struct options *o, const char *json, const char *comment)
+{
+    char *line = NULL;
+    int rc = 0;
+
+    if (o->json && write_text(o->json, json))
+        rc = -1;
+    if (o->comment && (asprintf(&line, "%s\n", comment) < 0 || write_text(o->comment, line)))
+        rc = -1;
+    free(line);
+    return rc;
+}
+
+/* `unwritten`: a file is missing already, and that has been told. */
+static int conclude(const char *dir, struct done *steps, size_t n, const struct options *o,
+                    int unwritten)
 {
     const struct argus_model *m = steps[costliest(steps, n)].model;
     struct argus_verdict *v = steps[costliest(steps, n)].verdict;
@@ -263,27 +276,15 @@ static int conclude(const char *dir, struct done *steps, size_t n, const struct 
     }
     snprintf(path, sizeof(path), "%s/verdict.json", dir);
     if (o->write &&
-        (argus_verdict_write(v, path, &err) || (m && argus_report_write(dir, v, m, &err)))) {
-        argus_cli_error(NAME, "%s", err.text);
-        goto out;
-    }
-    if (o->json && write_text(o->json, json))
-        goto out;
-    if (o->comment) {
-        char *line = malloc(strlen(comment) + 2);
-
-        if (!line)
-            goto out;
-        sprintf(line, "%s\n", comment);
-        rc = write_text(o->comment, line);
-        free(line);
-        if (rc)
-            goto out;
-        rc = -1;
-    }
+        (argus_verdict_write(v, path, &err) || (m && argus_report_write(dir, v, m, &err))))
+        cannot_write(&unwritten, &err);
+    if (write_asked(o, json, comment))
+        unwritten = 1;
     if (!o->quiet && !(o->json && !strcmp(o->json, "-")) &&
         !(o->comment && !strcmp(o->comment, "-")))
         print_summary(v, comment);
+    if (unwritten)
+        goto out;
     rc = o->exit_code && argus_verdict_is_fail_slow(v->kind) ? ARGUS_EXIT_FAIL_SLOW : ARGUS_EXIT_OK;
 out:
     free(json);
@@ -333,7 +334,7 @@ static int conclude_empty(const char *dir, const struct options *o, int *rc)
         !argus_verdict_add_note(d.verdict, "no process of the job made a record: no CUDA, no NCCL, "
                                            "or the collector was not loaded")) {
         note_standdowns(dir, d.verdict);
-        *rc = conclude(dir, &d, 1, o);
+        *rc = conclude(dir, &d, 1, o, 0);
     }
     argus_verdict_destroy(d.verdict);
     return 1;
@@ -371,7 +372,7 @@ static int analyze(const char *where, const struct options *o)
     struct done *steps = NULL;
     char *dir = NULL, **dirs = NULL;
     size_t n = 0, good = 0;
-    int rc = ARGUS_EXIT_ERROR, bad;
+    int rc = ARGUS_EXIT_ERROR, bad, unwritten = 0;
 
     if (argus_jobdir_resolve(where, &dir, &err)) {
         argus_cli_error(NAME, "%s", err.text);
@@ -390,7 +391,7 @@ static int analyze(const char *where, const struct options *o)
         goto out;
     }
     for (size_t i = 0; steps && i < n; i++) {
-        if (analyze_step(dirs[i], o, free_slot(steps, good), &steps[good]))
+        if (analyze_step(dirs[i], o, free_slot(steps, good), &steps[good], &unwritten))
             continue;
         good++;
         /* One model is held at a time, besides the one that is being made. */
@@ -402,7 +403,7 @@ static int analyze(const char *where, const struct options *o)
         }
     }
     if (good)
-        rc = conclude(dir, steps, good, o);
+        rc = conclude(dir, steps, good, o, unwritten);
     if (good < n && rc == ARGUS_EXIT_OK && !good)
         rc = ARGUS_EXIT_ERROR;
 out:
@@ -477,10 +478,8 @@ int argus_cmd_analyze(int argc, char **argv)
             return ARGUS_EXIT_USAGE;
         }
     }
-    if (argc - optind != 1) {
-        usage(stderr);
+    if (argus_cli_one_job(NAME, argc - optind))
         return ARGUS_EXIT_USAGE;
-    }
     if (check_options(&o))
         return ARGUS_EXIT_USAGE;
     if (o.mpi && argus_spread_begin(&err)) {
