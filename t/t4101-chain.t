@@ -23,7 +23,7 @@ test_expect_success 'compute straggler: that rank, since that step' '
 
 # hot UUID [chain argument...]: as chain, with devices that can be asked, one of them hot
 hot() {
-    (LD_LIBRARY_PATH=$(pwd)/nvml && SIMNVML_SLOW=$1 && export LD_LIBRARY_PATH SIMNVML_SLOW && shift && chain "$@")
+    (LD_LIBRARY_PATH=$(pwd)/nvml${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} && SIMNVML_SLOW=$1 && export LD_LIBRARY_PATH SIMNVML_SLOW && shift && chain "$@")
 }
 
 # Devices are asked when the first ranks are seen, for which a job as fast as it goes may be over too soon: these
