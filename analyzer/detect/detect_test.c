@@ -433,6 +433,68 @@ static void links(void **state)
     argus_verdict_destroy(v);
 }
 
+/* All paths of a shape slower than they were, in a job that began with a broadcast. */
+static void links_all_alike(void **state)
+{
+    struct job_spec s;
+    struct job_fault *f = one(&s, 16, JOB_LINK_NODE, -1);
+    struct argus_verdict *v;
+
+    (void)state;
+    /* tensor parallel within the nodes: every ring crosses the slow one */
+    s.tp = s.ranks_per_node = 4;
+    s.broadcast = 1;
+    f->node = 2;
+    f->factor = 10;
+    f->from = 30;
+    v = verdict_of(&s);
+    expect(v, ARGUS_VERDICT_SLOW_LINK, -1);
+    assert_string_equal(v->link->scope, "fabric");
+    assert_int_equal(v->link->n_candidates, 4);
+    assert_in_range(v->onset_step, 29, 31);
+    argus_verdict_destroy(v);
+
+    /* a node a rank: one of two rings, and one of the pairs that it crosses */
+    s.world = 8;
+    s.tp = 2;
+    s.ranks_per_node = 1;
+    f->node = 3;
+    v = verdict_of(&s);
+    expect(v, ARGUS_VERDICT_SLOW_LINK, 3);
+    assert_in_range(v->onset_step, 29, 31);
+    argus_verdict_destroy(v);
+
+    /* a node a stage: two thirds of the ways between stages are slow */
+    s.world = 16;
+    s.tp = 1;
+    s.pp = s.ranks_per_node = 4;
+    f->node = 1;
+    f->factor = 30;
+    v = verdict_of(&s);
+    assert_int_equal(v->kind, ARGUS_VERDICT_SLOW_LINK);
+    assert_string_equal(v->link->scope, "node");
+    assert_string_equal(v->link->node, "n01");
+    assert_in_range(v->onset_step, 29, 31);
+    argus_verdict_destroy(v);
+}
+
+/* Other messages are another workload, whatever the old ones take beside them. */
+static void larger_messages(void **state)
+{
+    struct job_spec s;
+    struct job_fault *f = one(&s, 16, JOB_LARGER_BUCKETS, -1);
+
+    (void)state;
+    s.ranks_per_node = 4;
+    f->factor = 6;
+    f->from = 30;
+    for (int tp = 1; tp <= 4; tp *= 4) {
+        s.tp = tp;
+        for (s.broadcast = 0; s.broadcast < 2; s.broadcast++)
+            check(&s, ARGUS_VERDICT_UNIFORM_SLOWDOWN, -1);
+    }
+}
+
 /* One ring over many nodes: any of them may be it, and none is left out. */
 static void links_of_many_nodes(void **state)
 {
@@ -850,6 +912,7 @@ static void healthy(void **state)
             s.spread = seed % 3 ? 0.004 : 0.008;
             s.clock_ms = seed % 2 ? 0 : 10;
             s.ranks_per_node = seed % 2 ? 4 : 8;
+            s.broadcast = seed % 3 == 1;
             v = verdict_of(&s);
             if (v->kind != ARGUS_VERDICT_OK)
                 fail_msg("world %d tp %d pp %d ep %d seed %d: %s: %s", s.world, s.tp, s.pp, s.ep,
@@ -875,6 +938,8 @@ int main(void)
         cmocka_unit_test(stalls_together),
         cmocka_unit_test(busy_beside_another),
         cmocka_unit_test(links),
+        cmocka_unit_test(links_all_alike),
+        cmocka_unit_test(larger_messages),
         cmocka_unit_test(links_of_many_nodes),
         cmocka_unit_test(bandwidth_factors),
         cmocka_unit_test(imbalances),

@@ -19,6 +19,7 @@
 #define SPLIT_RATIO 1.25
 #define MIN_Z 3.5
 #define SPREAD_FLOOR 0.008
+#define REGULAR 0.8    /* of the steps: the class belongs to each of them */
 #define MIN_SIBLINGS 3 /* groups of a shape, itself included, for a majority */
 
 struct scan {
@@ -161,6 +162,26 @@ static struct shape_entry *shapes_of(struct scan *s, size_t *n, int *n_shapes)
     return all;
 }
 
+/* Steps of [first, end) in which the class was seen, of those compared. */
+static double presence(const struct argus_model *m, const struct argus_comm_class *c, int first,
+                       int end)
+{
+    int seen = 0, all = 0;
+
+    for (int k = first; k < end && k < m->n_steps; k++)
+        if (m->use[k]) {
+            all++;
+            seen += !isnan(c->work[k]);
+        }
+    return all ? (double)seen / all : 0;
+}
+
+/* Part of every step, but for those that lost records; not a broadcast of the first step. */
+static int regular(const struct argus_model *m, const struct argus_comm_class *c)
+{
+    return presence(m, c, 0, m->n_steps) >= REGULAR;
+}
+
 /* Actual and expected time of a path in step k, over classes with siblings (or all: past). */
 static int add_series(struct scan *s, const struct shape_entry *all, size_t n, int n_shapes)
 {
@@ -190,8 +211,10 @@ static int add_series(struct scan *s, const struct shape_entry *all, size_t n, i
                     break;
                 }
             }
-            for (int k = 0; k < m->n_steps; k++)
-                g->total[k] += (float)c->count * c->work[k]; /* NAN stays NAN */
+            /* NAN stays NAN; what runs now and then is no part of what the path does in a step */
+            if (regular(m, c))
+                for (int k = 0; k < m->n_steps; k++)
+                    g->total[k] += (float)c->count * c->work[k];
             if (n_sib > g->siblings)
                 g->siblings = n_sib;
             if (n_sib < 2)
@@ -230,6 +253,24 @@ static void series(struct scan *s, const float *num, const float *den)
     }
 }
 
+/* Does the path do since the onset what it did before?  Other messages are another workload. */
+static int same_work(const struct scan *s, const struct argus_link_group *g)
+{
+    const struct argus_model *m = s->m;
+    size_t i = (size_t)g->classes[0];
+
+    while (i > 0 && m->comm_classes[i - 1].group == g->group)
+        i--; /* classes come in order of group */
+    for (; i < m->n_comm_classes && m->comm_classes[i].group == g->group; i++) {
+        const struct argus_comm_class *c = &m->comm_classes[i];
+
+        if (!regular(m, c) && fabs(presence(m, c, 0, g->shift.first) -
+                                   presence(m, c, g->shift.first, g->shift.end)) > 1 - REGULAR)
+            return 0;
+    }
+    return 1;
+}
+
 /* Did this path get slower against its own past? */
 static int own_past(struct scan *s, struct argus_link_group *g, double min_ratio)
 {
@@ -240,7 +281,7 @@ static int own_past(struct scan *s, struct argus_link_group *g, double min_ratio
         return 0;
     change = argus_change_find(s->q.x, (size_t)s->q.n, min_ratio, ARGUS_SHIFT_MIN_LENGTH, 0);
     return argus_shift_place(&g->shift, s->m, &s->q, &change) && g->shift.onset >= 0 &&
-           argus_shift_measure(&g->shift, &s->q, min_ratio);
+           argus_shift_measure(&g->shift, &s->q, min_ratio) && same_work(s, g);
 }
 
 /* Messages that differ between ranks or steps: their time follows the data, so that the past is no
@@ -292,8 +333,8 @@ static void judge_group(struct scan *s, struct argus_link_group *g)
     }
 }
 
-/* Paths of a shape that all got slower at once have no normal sibling left: their past decides.  Looked up once for each
- * path: there may be thousands of one shape. */
+/* Where most paths of a shape got slower at once the median of the siblings went with them: their past decides.  Looked up
+ * once for each path: there may be thousands of one shape. */
 static void common_past(struct scan *s)
 {
     struct argus_link_group *past = malloc((s->n_groups + 1) * sizeof(*past));
@@ -313,8 +354,11 @@ static void common_past(struct scan *s)
         for (size_t j = 0; j < s->n_groups; j++) {
             struct argus_link_group *o = &s->groups[j];
 
+            /* pairs: between two stages, say; those of the next two share neither nodes nor fate */
             if (o->inter != g->inter || o->pair != g->pair || o->siblings != g->siblings ||
-                s->m->groups[o->group].kind != s->m->groups[g->group].kind)
+                s->m->groups[o->group].kind != s->m->groups[g->group].kind ||
+                (g->pair && !same_shape(s->m, &s->m->comm_classes[o->classes[0]],
+                                        &s->m->comm_classes[g->classes[0]])))
                 continue;
             kin++;
             if (!o->slow && slower_than_past[j]) {
@@ -323,7 +367,7 @@ static void common_past(struct scan *s)
                 slower++;
             }
         }
-        if ((double)slower >= 0.8 * (double)kin)
+        if (2 * slower > kin)
             continue;
         for (size_t j = 0; j < s->n_groups; j++)
             if (s->groups[j].common == (int)i + 1) {

@@ -178,7 +178,8 @@ static double link_factor(const struct writer *w, int group, int peer)
             (f->kind == JOB_LINK_RANK && in && !inter) ||
             (f->kind == JOB_LINK_NIC && in && inter) ||
             (f->kind == JOB_LINK_PAIR && peer >= 0 && in && other) ||
-            (f->kind == JOB_LINK_GROUP && in && g->kind == 'd'))
+            (f->kind == JOB_LINK_GROUP && in && g->kind == 'd') ||
+            (f->kind == JOB_LARGER_BUCKETS && g->kind == 'd'))
             factor *= f->factor;
     }
     return factor;
@@ -287,6 +288,19 @@ static void forward_layer(struct writer *w)
     tp_reduce(w);
 }
 
+static uint64_t bucket(const struct writer *w, int layer)
+{
+    double bytes = 48u << 20;
+
+    for (size_t i = 0; i < w->j->s.n_faults; i++) {
+        const struct job_fault *f = &w->j->s.faults[i];
+
+        if (f->kind == JOB_LARGER_BUCKETS && active(f, w->step) && layer % 4 == 0)
+            bytes *= f->factor;
+    }
+    return (uint64_t)bytes;
+}
+
 static void backward_layer(struct writer *w, int last_microbatch, int layer)
 {
     repeated(w, K_MLP_BWD, w->amount);
@@ -298,7 +312,8 @@ static void backward_layer(struct writer *w, int last_microbatch, int layer)
     kernel(w, K_NORM_BWD, w->size);
     tp_reduce(w);
     if (last_microbatch && layer % 2 == 0) {
-        collective(w, w->j->dp_group[w->r->rank], ARGUS_FUNC_ALLREDUCE, 48u << 20, STREAM_DP, 0);
+        collective(w, w->j->dp_group[w->r->rank], ARGUS_FUNC_ALLREDUCE, bucket(w, layer), STREAM_DP,
+                   0);
         collective(w, w->j->edp_group[w->r->rank], ARGUS_FUNC_ALLREDUCE, 24u << 20, STREAM_DP, 0);
     }
 }
@@ -369,6 +384,8 @@ static void one_step(struct writer *w)
 
     put(w, (struct op){.kind = OP_IDLE, .us = 30, .mark = 1});
     set_amounts(w);
+    if (j->s.broadcast && w->step == 0)
+        collective(w, j->dp_group[w->r->rank], ARGUS_FUNC_BROADCAST, 64u << 20, STREAM_DP, 1);
     stall(w, JOB_LATE_START);
     stall(w, JOB_DATA_STALL);
     put(w, (struct op){.kind = OP_COPY, .bytes = 1u << 20, .us = 40 * j->s.scale * copy_factor(w)});

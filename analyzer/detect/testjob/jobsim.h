@@ -38,7 +38,8 @@ enum job_fault_kind {
     JOB_ALL_SLOW,      /* factor: every rank's kernels */
     JOB_BARRIER_WORK,  /* rank, ms of host work before a barrier at the end of the step */
     JOB_LATE_START,    /* rank, ms late into the first step only */
-    JOB_SLOW_COPY      /* rank, factor: copies from the host */
+    JOB_SLOW_COPY,     /* rank, factor: copies from the host */
+    JOB_LARGER_BUCKETS /* factor: of half of the gradients' messages; the others share their way */
 };
 
 struct job_fault {
@@ -78,6 +79,7 @@ struct job_spec {
     int skip_rank;     /* -1; a rank whose timeline is not written */
     int stage_layers;  /* more layers on the last stage */
     int marks;         /* steps are marked, as a profiler does; default 1 */
+    int broadcast;     /* the first step sends the weights to all replicas */
     struct job_fault faults[JOB_FAULTS];
     size_t n_faults;
     struct job_health health[JOB_FAULTS];
