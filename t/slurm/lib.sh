@@ -94,9 +94,10 @@ cluster_state()
     } 2>&1 | sed 's/^/# /' >&5
 }
 
+# salloc starts $SHELL in an interactive step, and a test's environment need not have one.
 as_user()
 {
-    runuser -u "$user" -- "$@"
+    SHELL=/bin/sh runuser -u "$user" -- "$@"
 }
 
 # plugin_keys KEY=VALUE...: another plugstack.conf line from now on.
