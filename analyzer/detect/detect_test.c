@@ -604,6 +604,52 @@ static void expert_shards(void **state)
         }
 }
 
+/* Memory that is slow says nothing about what a shard's experts are asked for: the ranks are found
+ * whichever replicas they hold, and what half of two ranks costs is counted kernel by kernel. */
+static void slow_memory_beside_experts(void **state)
+{
+    static const struct {
+        int world, ep, first, second;
+        enum argus_verdict_kind kind;
+    } rows[] = {
+        {2, 2, 1, -1, ARGUS_VERDICT_SPLIT},
+        {8, 2, 1, 3, ARGUS_VERDICT_COMPUTE_STRAGGLER}, /* half of the replicas of a shard */
+        {8, 4, 1, 5, ARGUS_VERDICT_COMPUTE_STRAGGLER}, /* all of them */
+        {8, 4, 1, 2, ARGUS_VERDICT_COMPUTE_STRAGGLER},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct job_spec s;
+        struct job_fault *f = one(&s, rows[i].world, JOB_SLOW_FAMILY, rows[i].first);
+        struct argus_verdict *v;
+        size_t named;
+
+        s.ep = rows[i].ep;
+        f->factor = 2;
+        f->memory = 1;
+        if (rows[i].second >= 0) {
+            f = job_spec_fault(&s, JOB_SLOW_FAMILY);
+            f->rank = rows[i].second;
+            f->factor = 2;
+            f->memory = 1;
+        }
+        v = verdict_of(&s);
+        if (v->kind != rows[i].kind)
+            fail_msg("row %zu: %s", i, argus_verdict_kind_name(v->kind));
+        named = v->n_culprits;
+        for (size_t j = 0; j < v->n_findings; j++)
+            named += v->findings[j].n_culprits;
+        if (rows[i].second >= 0) {
+            assert_int_equal(named, 2);
+            assert_string_equal(v->subkind, "memory");
+        }
+        /* its memory-bound kernels are 7.5 % of the step, once more */
+        assert_true(v->slowdown > 1.06 && v->slowdown < 1.10);
+        argus_verdict_destroy(v);
+    }
+}
+
 static struct argus_model *model_of(const struct job_spec *s)
 {
     argus_error_t err = {{0}};
@@ -948,6 +994,7 @@ int main(void)
         cmocka_unit_test(two_faults),
         cmocka_unit_test(a_node),
         cmocka_unit_test(expert_shards),
+        cmocka_unit_test(slow_memory_beside_experts),
     };
 
     return cmocka_run_group_tests_name("detect", tests, setup, teardown);

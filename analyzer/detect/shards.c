@@ -4,8 +4,8 @@
  *
  * The tokens that an expert gets are a property of its shard: of the place in
  * the expert parallel group, the same in all replicas.  A rank's expert time
- * over its other compute time does not depend on how fast its GPU is; what its
- * replicas show of it is what the shard asks for.
+ * over its other compute-bound time does not depend on how fast its GPU or its
+ * memory is; what its replicas show of it is what the shard asks for.
  */
 #include <config.h>
 #include <stdlib.h>
@@ -18,6 +18,7 @@
 
 #define MIN_LOAD 0.01 /* smaller differences are noise */
 #define AGREE 0.05    /* two replicas of one shard */
+#define YARDSTICK 0.1 /* of the compute that is not the experts' */
 
 int argus_same_shard(const struct argus_model *m, int a, int b)
 {
@@ -37,11 +38,19 @@ int argus_cohort_replicas(const struct argus_cohort *c, const struct argus_model
     return n;
 }
 
-/* Time of the experts' kernels over that of all others; NAN: nothing else is known. */
-static double expert_part(const struct argus_model *m, int rank)
+/* Compute of one rank by what bounds it. */
+struct parts {
+    double
+        expert; /* time of the experts' kernels over that of the yardstick's; NAN: there is none */
+    double share; /* ... of all compute */
+};
+
+/* The yardstick is what the arithmetic units bound, as they bound experts; a GPU whose memory is slow
+ * is late in everything else.  Where there is too little of it, all other kernels. */
+static struct parts parts_of(const struct argus_model *m, int rank)
 {
     const struct argus_model_rank *r = &m->ranks[rank];
-    double expert = 0, other = 0;
+    double expert = 0, bound = 0, other = 0;
 
     for (size_t i = 0; i < r->n_classes; i++) {
         const struct argus_kernel_class *k = &m->kernel_classes[r->classes[i].kernel_class];
@@ -53,15 +62,22 @@ static double expert_part(const struct argus_model *m, int rank)
             sum += (double)r->classes[i].sum[w];
         if (k->family == ARGUS_FAMILY_EXPERT)
             expert += sum;
+        else if (k->family == ARGUS_FAMILY_GEMM || k->family == ARGUS_FAMILY_ATTENTION)
+            bound += sum;
         else
             other += sum;
     }
-    return other > 0 ? expert / other : NAN;
+    if (!(bound + other > 0))
+        return (struct parts){NAN, NAN};
+    return (struct parts){
+        .expert = expert / (bound >= YARDSTICK * (bound + other) ? bound : bound + other),
+        .share = expert / (expert + bound + other),
+    };
 }
 
 /* What rank i of the cohort is asked for, by its replicas; 1: not known, or nothing special. */
 static double load_of(const struct argus_model *m, const struct argus_cohort *c, size_t i,
-                      const double *part, double usual, double *work)
+                      const double *part, const struct parts *usual, double *work)
 {
     size_t n = 0;
     double load;
@@ -71,7 +87,7 @@ static double load_of(const struct argus_model *m, const struct argus_cohort *c,
             work[n++] = part[j];
     if (!n)
         return 1;
-    load = (1 + argus_median_inplace(work, n)) / (1 + usual);
+    load = 1 + usual->share * (argus_median_inplace(work, n) / usual->expert - 1);
     /* of two that differ nobody knows which is right: then it excuses and does not accuse */
     if (n == 1 && load < 1 && !(fabs(work[0] - part[i]) <= AGREE * part[i]))
         return 1;
@@ -80,30 +96,36 @@ static double load_of(const struct argus_model *m, const struct argus_cohort *c,
 
 int argus_cohort_shards(struct argus_cohort *c, const struct argus_model *m)
 {
-    double *part, *work, usual;
+    double *part, *share, *work;
+    struct parts usual;
     size_t n = 0, shards = 0;
 
     for (size_t i = 0; i < c->n && m->topology.ep > 1; i++)
         shards += m->ranks[c->ranks[i]].shard >= 0;
     if (shards < c->n || !c->n)
         return 0;
-    part = malloc(2 * c->n * sizeof(*part));
+    part = malloc(3 * c->n * sizeof(*part));
     c->load = malloc(m->n_ranks * sizeof(*c->load));
     if (!part || !c->load) {
         free(part);
         return -1;
     }
-    work = part + c->n;
+    share = part + c->n;
+    work = share + c->n;
     for (size_t i = 0; i < m->n_ranks; i++)
         c->load[i] = 1;
     for (size_t i = 0; i < c->n; i++) {
-        part[i] = expert_part(m, c->ranks[i]);
-        if (!isnan(part[i]))
-            work[n++] = part[i];
+        struct parts p = parts_of(m, c->ranks[i]);
+
+        part[i] = p.expert;
+        if (isnan(p.expert))
+            continue;
+        share[n] = p.share;
+        work[n++] = p.expert;
     }
-    usual = argus_median_inplace(work, n);
-    for (size_t i = 0; i < c->n && usual > 0; i++)
-        c->load[c->ranks[i]] = (float)load_of(m, c, i, part, usual, work);
+    usual = (struct parts){argus_median_inplace(work, n), argus_median_inplace(share, n)};
+    for (size_t i = 0; i < c->n && usual.expert > 0; i++)
+        c->load[c->ranks[i]] = (float)load_of(m, c, i, part, &usual, work);
     free(part);
     return 0;
 }

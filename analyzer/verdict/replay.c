@@ -149,14 +149,6 @@ static int blamed(const struct argus_evidence *e, int rank)
     return 0;
 }
 
-static int hit(const struct argus_evidence *e, int rank)
-{
-    for (size_t i = 0; i < e->n_hit; i++)
-        if (e->hit[i] == rank)
-            return 1;
-    return 0;
-}
-
 /* Peers' level of a class: median over the other ranks of the same stage, else of all others. */
 static double peers_level(const struct argus_replay *r, const struct argus_evidence *e, int rank,
                           int kernel_class, double *x)
@@ -231,7 +223,7 @@ static int remove_fault(struct argus_replay *r, const struct argus_evidence *e)
             r->delays[e->ranks[i]] = 0;
         return 0;
     }
-    if (e->kind == ARGUS_VERDICT_COMPUTE_STRAGGLER)
+    if (e->kind == ARGUS_VERDICT_COMPUTE_STRAGGLER || e->kind == ARGUS_VERDICT_SPLIT)
         return replace_compute(r, e);
     for (size_t i = 0; i < r->n; i++) {
         const struct argus_replay_op *op = &r->ops[i];
@@ -241,8 +233,7 @@ static int remove_fault(struct argus_replay *r, const struct argus_evidence *e)
             for (size_t c = 0; c < e->n_comm_classes; c++)
                 in |= op->comm_class == e->comm_classes[c];
         else if (op->kernel_class >= 0)
-            in = e->kind == ARGUS_VERDICT_SPLIT ? hit(e, op->rank)
-                                                : r->m->ranks[op->rank].pp == e->stage;
+            in = r->m->ranks[op->rank].pp == e->stage;
         if (in)
             r->work[i] /= 1 + e->effect;
     }
