@@ -433,6 +433,60 @@ static void links(void **state)
     argus_verdict_destroy(v);
 }
 
+/* Slow ways within a node and out of it: one GPU, or one node, where they cross there and began at once. */
+static void links_that_cross(void **state)
+{
+    static const struct {
+        int world;
+        enum job_fault_kind out;
+        int rank, from[2]; /* the way within the node, and out of it */
+        const char *scope;
+    } rows[] = {
+        {16, JOB_LINK_NIC, 5, {0, 0}, "gpu"},
+        {16, JOB_LINK_NIC, 5, {30, 30}, "gpu"},
+        {16, JOB_LINK_NIC, 5, {0, 30}, NULL},
+        {16, JOB_LINK_NODE, -1, {30, 30}, "node"},
+        {16, JOB_LINK_NODE, -1, {0, 30}, NULL},
+        /* of the two groups within nodes one is the slower */
+        {8, JOB_LINK_NIC, 5, {0, 0}, "gpu"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct job_spec s;
+        struct job_fault *f = one(&s, rows[i].world, JOB_LINK_RANK, 5);
+        struct argus_verdict *v;
+
+        s.tp = s.ranks_per_node = 4;
+        f->factor = 8;
+        f->from = rows[i].from[0];
+        f = job_spec_fault(&s, rows[i].out);
+        f->rank = rows[i].rank;
+        f->node = 1;
+        f->factor = 5;
+        f->from = rows[i].from[1];
+        v = verdict_of(&s);
+        assert_int_equal(v->kind, ARGUS_VERDICT_SLOW_LINK);
+        if (rows[i].scope) {
+            assert_string_equal(v->link->scope, rows[i].scope);
+            assert_string_equal(v->link->node, "n01");
+            assert_int_equal(v->link->n_candidates, 0);
+            assert_int_equal(v->n_culprits, 1);
+            assert_string_equal(v->culprits[0].node, "n01");
+            assert_int_equal(v->culprits[0].rank, rows[i].rank);
+            assert_int_equal(v->n_findings, 0);
+            assert_true(rows[i].from[0] ? v->onset_step >= 29 && v->onset_step <= 31
+                                        : v->onset_step == ARGUS_UNKNOWN);
+        } else {
+            assert_true(v->link->n_candidates > 1);
+            assert_int_equal(v->n_findings, 1);
+            for (size_t k = 0; k < v->n_culprits; k++)
+                assert_int_equal(v->culprits[k].rank, ARGUS_UNKNOWN);
+        }
+        argus_verdict_destroy(v);
+    }
+}
+
 /* All paths of a shape slower than they were, in a job that began with a broadcast. */
 static void links_all_alike(void **state)
 {
@@ -984,6 +1038,7 @@ int main(void)
         cmocka_unit_test(stalls_together),
         cmocka_unit_test(busy_beside_another),
         cmocka_unit_test(links),
+        cmocka_unit_test(links_that_cross),
         cmocka_unit_test(links_all_alike),
         cmocka_unit_test(larger_messages),
         cmocka_unit_test(links_of_many_nodes),

@@ -43,7 +43,7 @@ int argus_link_add_excess(const struct argus_link_place *p, struct argus_evidenc
     int r, rc = hit && work ? 0 : -1;
 
     for (size_t i = 0; i < p->n && !rc; i++)
-        for (uint32_t j = 0; p->groups[i].slow && p->groups[i].inter == p->inter &&
+        for (uint32_t j = 0; p->groups[i].slow && argus_link_in_place(p, &p->groups[i]) &&
                              (r = argus_link_member(m, &p->groups[i], j)) != -2;
              j++)
             if (r >= 0)
@@ -51,7 +51,7 @@ int argus_link_add_excess(const struct argus_link_place *p, struct argus_evidenc
     for (size_t i = 0; i < p->n && !rc; i++) {
         const struct argus_link_group *g = &p->groups[i];
 
-        if (!g->slow || g->inter != p->inter)
+        if (!g->slow || !argus_link_in_place(p, g))
             continue;
         for (uint32_t j = 0; !rc && (r = argus_link_member(m, g, j)) != -2; j++) {
             float *x = r < 0 ? NULL : argus_evidence_excess(e, m, r);
@@ -82,7 +82,7 @@ int argus_link_list_classes(const struct argus_link_place *p, struct argus_evide
         const struct argus_link_group *g = &p->groups[i];
         int *c;
 
-        if (!g->slow || g->inter != p->inter)
+        if (!g->slow || !argus_link_in_place(p, g))
             continue;
         c = realloc(e->comm_classes, (e->n_comm_classes + g->n_classes) * sizeof(int));
         if (!c)
@@ -187,12 +187,12 @@ int argus_link_describe(const struct argus_link_place *p, struct argus_evidence 
     size_t slow = 0, fast = 0, lines = 0;
     double weight = 0, ratio = 0, held = 0, onset = -1, recovered = -1;
     char name[128] = "";
-    int past = 0, edges = 0;
+    int past = 0, edges = 0, halves = 0;
 
     for (size_t i = 0; i < p->n; i++) {
         const struct argus_link_group *g = &p->groups[i];
 
-        if (g->inter != p->inter)
+        if (!argus_link_in_place(p, g))
             continue;
         fast += !g->slow && g->compared;
         if (!g->slow)
@@ -200,6 +200,7 @@ int argus_link_describe(const struct argus_link_place *p, struct argus_evidence 
         slow++;
         past |= g->by_past;
         edges |= g->by_edges;
+        halves |= g->split;
         weight += p->excess[i];
         ratio += p->excess[i] * g->shift.ratio;
         held += p->excess[i] * g->shift.persistence;
@@ -229,7 +230,7 @@ int argus_link_describe(const struct argus_link_place *p, struct argus_evidence 
     e->link->communicator = strdup(name);
     e->effect = ratio / weight - 1;
     e->persistence = held / weight;
-    e->agreement = past ? 0.8 : edges ? 0.6 : 1.0;
+    e->agreement = past || halves ? 0.8 : edges ? 0.6 : 1.0;
     if (onset >= 0)
         e->onset = (int)onset;
     if (recovered >= 0)

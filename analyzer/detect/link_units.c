@@ -40,19 +40,19 @@ static int uses(const struct argus_model *m, const struct argus_link_group *g,
     return u->kind == ARGUS_UNIT_RANK || u->kind == ARGUS_UNIT_NODE ? a : a && b;
 }
 
-static void consider(struct argus_link_place *p, struct argus_link_unit u, double total)
+static void consider(struct argus_link_place *p, struct argus_link_unit u)
 {
     for (size_t i = 0; i < p->n; i++) {
         const struct argus_link_group *g = &p->groups[i];
 
-        if (g->inter != p->inter || !uses(p->m, g, &u))
+        if (!argus_link_in_place(p, g) || !uses(p->m, g, &u))
             continue;
         if (g->slow)
             u.explained += p->excess[i];
         else if (g->compared)
             return; /* the same way is fast for others */
     }
-    u.explained /= total;
+    u.explained /= p->total;
     if (u.explained > 0)
         p->found[p->n_found++] = u;
 }
@@ -66,7 +66,7 @@ static int known(const struct argus_link_place *p, const struct argus_link_unit 
 }
 
 /* Every unit that lies on a slow path. */
-int argus_link_find_units(struct argus_link_place *p, double total)
+int argus_link_find_units(struct argus_link_place *p)
 {
     const struct argus_model *m = p->m;
     size_t room = 4 * m->n_ranks + 2 * p->n + 16;
@@ -78,7 +78,7 @@ int argus_link_find_units(struct argus_link_place *p, double total)
         const struct argus_link_group *g = &p->groups[i];
         int r, other;
 
-        if (!g->slow || g->inter != p->inter)
+        if (!g->slow || !argus_link_in_place(p, g))
             continue;
         for (uint32_t j = 0; (r = argus_link_member(m, g, j)) != -2; j++) {
             struct argus_link_unit rank = {ARGUS_UNIT_RANK, r, -1, 0};
@@ -87,9 +87,9 @@ int argus_link_find_units(struct argus_link_place *p, double total)
             if (r < 0)
                 continue;
             if (!known(p, &rank) && p->n_found < room)
-                consider(p, rank, total);
+                consider(p, rank);
             if (!known(p, &node) && p->n_found < room)
-                consider(p, node, total);
+                consider(p, node);
         }
         if (!g->pair)
             continue;
@@ -102,9 +102,9 @@ int argus_link_find_units(struct argus_link_place *p, double total)
             struct argus_link_unit nodes = {ARGUS_UNIT_NODE_PAIR, x < y ? x : y, x < y ? y : x, 0};
 
             if (!known(p, &pair) && p->n_found < room)
-                consider(p, pair, total);
+                consider(p, pair);
             if (p->inter && !known(p, &nodes) && p->n_found < room)
-                consider(p, nodes, total);
+                consider(p, nodes);
         }
     }
     return 0;
@@ -177,4 +177,36 @@ size_t argus_link_several(struct argus_link_place *p, enum argus_link_unit_kind 
         }
     }
     return best;
+}
+
+/* Where nothing is slow in a place there is nothing to explain. */
+static int enough_of(const struct argus_link_place *p, const struct argus_link_unit *u)
+{
+    for (size_t i = 0; i < p->n_found; i++)
+        if (p->found[i].kind == u->kind && p->found[i].a == u->a &&
+            p->found[i].explained >= EXPLAINS)
+            return 1;
+    return !(p->total > 0);
+}
+
+int argus_link_common(const struct argus_link_place *within, const struct argus_link_place *between,
+                      struct argus_link_unit *unit)
+{
+    static const enum argus_link_unit_kind order[] = {ARGUS_UNIT_RANK, ARGUS_UNIT_NODE};
+    const struct argus_link_place *p = within->total > 0 ? within : between;
+    int both = within->total > 0 && between->total > 0;
+
+    for (int o = 0; o < 1 + both; o++) {
+        size_t n = 0;
+
+        for (size_t i = 0; i < p->n_found; i++)
+            if (p->found[i].kind == order[o] && enough_of(within, &p->found[i]) &&
+                enough_of(between, &p->found[i])) {
+                *unit = p->found[i];
+                n++;
+            }
+        if (n)
+            return n == 1;
+    }
+    return 0;
 }

@@ -6,7 +6,9 @@
  * node's way to the network, a pair) is a candidate when it lies on slow paths
  * that hold most of the excess and on no fast path of the same kind.  The
  * smallest kind of unit that has candidates is named; several of them are
- * "one of {...}".
+ * "one of {...}".  Paths within the nodes and paths between them are looked at
+ * apart, for a network is not what slows NVLink; where both are slow and cross
+ * in one GPU, it is that GPU.
  */
 #include <config.h>
 #include <stdio.h>
@@ -14,6 +16,8 @@
 #include <string.h>
 
 #include "analyzer/detect/locate.h"
+
+#define ONSET_NEAR 5 /* steps: what began within them began at once */
 
 static int add_candidate(struct argus_link *l, const char *text)
 {
@@ -111,7 +115,8 @@ static int list_gpus(const struct argus_link_place *p, struct argus_evidence *e)
         const struct argus_link_group *g = &p->groups[i];
 
         for (uint32_t j = 0;
-             g->slow && g->inter == p->inter && (r = argus_link_member(p->m, g, j)) != -2; j++) {
+             g->slow && argus_link_in_place(p, g) && (r = argus_link_member(p->m, g, j)) != -2;
+             j++) {
             struct argus_link_unit u = {ARGUS_UNIT_RANK, r, -1, 0};
 
             if (r < 0)
@@ -159,47 +164,74 @@ static int ask_proxies(struct argus_link_place *p, enum argus_link_unit_kind *ki
     return 0;
 }
 
-static int locate(struct argus_link_place *p, struct argus_evidence_list *out)
+static void leave(struct argus_link_place *p)
 {
-    struct argus_evidence *e;
-    enum argus_link_unit_kind kind;
-    double total = 0;
-    size_t n = 0;
-    int all = 0, only_group = 0, everywhere = 0;
-    struct argus_hot_edge hot = {.unit = ARGUS_EDGE_NONE};
+    free(p->found);
+    free(p->excess);
+    p->found = NULL;
+    p->excess = NULL;
+    p->n_found = 0;
+    p->total = 0;
+}
+
+/* What the slow paths of the place take too long, and the units that lie on them. */
+static int survey(struct argus_link_place *p)
+{
+    const struct argus_model *m = p->m;
+
+    leave(p);
+    p->excess = calloc(p->n + 1, sizeof(double));
+    if (!p->excess)
+        return -1;
+    for (size_t i = 0; i < p->n; i++) {
+        const struct argus_link_group *g = &p->groups[i];
+        int steps = 0;
+
+        if (!g->slow || !argus_link_in_place(p, g))
+            continue;
+        for (int k = g->shift.first; k < g->shift.end && k < m->n_steps; k++) {
+            double d = g->by_past ? (double)g->total[k] - g->shift.base
+                                  : (double)(g->actual[k] - g->expected[k]);
+
+            if (!m->use[k] || isnan(d))
+                continue;
+            p->excess[i] += d;
+            steps++;
+        }
+        p->excess[i] = steps && p->excess[i] > 0 ? p->excess[i] / steps : 0;
+        p->total += p->excess[i];
+    }
+    return p->total > 0 ? argus_link_find_units(p) : 0;
+}
+
+/* The `n` first units found are it: all of them, or one of them. */
+static int report(struct argus_link_place *p, enum argus_link_unit_kind kind, size_t n, int all,
+                  int crossed, const struct argus_hot_edge *hot, struct argus_evidence_list *out)
+{
+    struct argus_evidence *e = argus_evidence_add(out, "link", ARGUS_VERDICT_SLOW_LINK);
+    int only_group, everywhere;
     char where[320] = "the network";
 
-    for (size_t i = 0; i < p->n; i++)
-        if (p->groups[i].slow && p->groups[i].inter == p->inter)
-            total += p->excess[i];
-    if (!(total > 0))
-        return 0;
-    if (argus_link_find_units(p, total))
-        return -1;
-    kind = argus_link_smallest(p, &n);
-    if (kind == ARGUS_UNIT_KINDS) {
-        n = argus_link_several(p, &kind);
-        all = n > 0;
-    }
-    if (p->inter && n != 1 && !all && ask_proxies(p, &kind, &n, &hot))
-        return -1;
-    e = argus_evidence_add(out, "link", ARGUS_VERDICT_SLOW_LINK);
     if (!e || !(e->link = calloc(1, sizeof(*e->link))))
         return -1;
     e->link->rank = e->link->peer = ARGUS_UNKNOWN;
     e->outside = 1;
     /* a whole node's only group: any of its GPUs */
-    if (kind == ARGUS_UNIT_NODE && !p->inter)
-        only_group = n == 1;
-    everywhere = p->inter && n > 1 && n == p->m->n_nodes && kind == ARGUS_UNIT_NODE && !all;
-    e->link->scope = strdup(only_group ? "gpu" : everywhere ? "fabric" : scope_of(kind, p->inter));
+    only_group = n == 1 && kind == ARGUS_UNIT_NODE && !p->inter;
+    everywhere = p->inter > 0 && n > 1 && n == p->m->n_nodes && kind == ARGUS_UNIT_NODE && !all;
+    e->link->scope = strdup(only_group   ? "gpu"
+                            : everywhere ? "fabric"
+                                         : scope_of(kind, p->inter > 0));
     if (!e->link->scope || name_unit(p, e, p->found, n, all))
         return -1;
     if (only_group && list_gpus(p, e))
         return -1;
-    if (n == 1 || all)
-        unit_text(p->m, &p->found[0], where, sizeof(where));
-    else if (n > 1)
+    if (n == 1 || all) {
+        int len = unit_text(p->m, &p->found[0], where, sizeof(where));
+
+        if (crossed && len >= 0 && (size_t)len < sizeof(where))
+            snprintf(where + len, sizeof(where) - (size_t)len, " (where slow groups cross)");
+    } else if (n > 1)
         snprintf(where, sizeof(where), "one of %zu %s", n,
                  kind == ARGUS_UNIT_RANK   ? "GPUs"
                  : kind == ARGUS_UNIT_NODE ? "nodes"
@@ -207,12 +239,104 @@ static int locate(struct argus_link_place *p, struct argus_evidence_list *out)
     if (argus_link_add_excess(p, e) || argus_link_list_classes(p, e) ||
         argus_link_describe(p, e, where))
         return -1;
-    if (hot.unit != ARGUS_EDGE_NONE)
-        return argus_evidence_line(e, p->m, -1, "send_wait_us", hot.wait / 1e3, hot.others / 1e3,
+    if (hot->unit != ARGUS_EDGE_NONE)
+        return argus_evidence_line(e, p->m, -1, "send_wait_us", hot->wait / 1e3, hot->others / 1e3,
                                    "us",
                                    "network proxy, wait for the send on the slow edge; peers: on "
                                    "the other edges of the ring");
     return 0;
+}
+
+static int locate(struct argus_link_place *p, struct argus_evidence_list *out)
+{
+    struct argus_hot_edge hot = {.unit = ARGUS_EDGE_NONE};
+    enum argus_link_unit_kind kind;
+    size_t n = 0;
+    int all = 0;
+
+    if (!(p->total > 0))
+        return 0;
+    kind = argus_link_smallest(p, &n);
+    if (kind == ARGUS_UNIT_KINDS) {
+        n = argus_link_several(p, &kind);
+        all = n > 0;
+    }
+    if (p->inter && n != 1 && !all && ask_proxies(p, &kind, &n, &hot))
+        return -1;
+    return report(p, kind, n, all, 0, &hot, out);
+}
+
+/* Paths of one kind: when they got slow, and until when. */
+struct span {
+    int any, onset, recovered;
+};
+
+static void add_to_span(struct span *t, const struct argus_link_group *g)
+{
+    if (!t->any)
+        t->onset = t->recovered = ARGUS_UNKNOWN;
+    t->any = 1;
+    if (g->shift.onset >= 0 && (t->onset < 0 || g->shift.onset < t->onset))
+        t->onset = g->shift.onset;
+    if (g->shift.recovered > t->recovered)
+        t->recovered = g->shift.recovered;
+}
+
+static int near(int a, int b)
+{
+    return (a < 0) == (b < 0) && (a < 0 || abs(a - b) <= ONSET_NEAR);
+}
+
+static int at_once(const struct span *a, const struct span *b)
+{
+    return !a->any || !b->any || (near(a->onset, b->onset) && near(a->recovered, b->recovered));
+}
+
+/* Did the ways within the nodes and those between them get slow at once, and those that are one of two with the others? */
+static int all_at_once(const struct argus_link_group *groups, size_t n)
+{
+    struct span place[2] = {{0}}, sure[2] = {{0}};
+
+    for (size_t i = 0; i < n; i++)
+        if (groups[i].slow) {
+            add_to_span(&place[groups[i].inter], &groups[i]);
+            add_to_span(&sure[groups[i].split], &groups[i]);
+        }
+    return at_once(&place[0], &place[1]) && at_once(&sure[0], &sure[1]);
+}
+
+/* Do the network proxies, where they were listened to, say that it is something else? */
+static int contradicted(const struct argus_hot_edge *hot, const struct argus_link_unit *u)
+{
+    if (hot->unit == ARGUS_EDGE_NONE)
+        return 0;
+    return u->kind == ARGUS_UNIT_RANK ? hot->unit != ARGUS_EDGE_RANK || hot->a != u->a
+                                      : hot->unit == ARGUS_EDGE_NODE && hot->a != u->a;
+}
+
+/* Slow paths within a node and slow ones between nodes that cross in one GPU, or in one node, and got slow at once: one
+ * fault there explains all of them.  So do paths of which one is the slower of two.  Returns 1 if so, and adds it. */
+static int crossing(const struct argus_link_place *places, struct argus_evidence_list *out)
+{
+    struct argus_link_place both = {
+        .m = places[0].m, .groups = places[0].groups, .n = places[0].n, .inter = ARGUS_LINK_BOTH};
+    struct argus_hot_edge hot;
+    struct argus_link_unit unit;
+    int rc;
+
+    if (!argus_link_common(&places[0], &places[1], &unit) || !all_at_once(both.groups, both.n))
+        return 0;
+    if (argus_link_edges(both.m, both.groups, both.n, 1, &hot))
+        return -1;
+    if (contradicted(&hot, &unit))
+        return 0;
+    rc = survey(&both);
+    if (!rc) {
+        both.found[0] = unit;
+        rc = report(&both, unit.kind, 1, 0, 1, &hot, out);
+    }
+    leave(&both);
+    return rc ? -1 : 1;
 }
 
 static int split(struct argus_link_place *p, struct argus_evidence_list *out)
@@ -222,7 +346,7 @@ static int split(struct argus_link_place *p, struct argus_evidence_list *out)
         struct argus_evidence *e;
         int r;
 
-        if (!g->split || g->inter != p->inter)
+        if (!g->split || g->slow || g->inter != p->inter)
             continue;
         e = argus_evidence_add(out, "link", ARGUS_VERDICT_SPLIT);
         if (!e)
@@ -253,37 +377,46 @@ static int split(struct argus_link_place *p, struct argus_evidence_list *out)
     return 0;
 }
 
+/* Count the slower of two paths among the slow ones, or not; returns how many there are. */
+static size_t count_halves(struct argus_link_group *groups, size_t n, int slow)
+{
+    size_t halves = 0;
+
+    for (size_t i = 0; i < n; i++)
+        if (groups[i].split) {
+            groups[i].slow = slow;
+            halves++;
+        }
+    return halves;
+}
+
+static int survey_both(struct argus_link_place *places)
+{
+    return survey(&places[0]) || survey(&places[1]) ? -1 : 0;
+}
+
 int argus_link_locate(const struct argus_model *m, struct argus_link_group *groups, size_t n,
                       struct argus_evidence_list *out)
 {
-    int rc = 0;
+    struct argus_link_place places[2];
+    int crossed, rc;
 
-    for (int inter = 0; inter < 2 && !rc; inter++) {
-        struct argus_link_place p = {.m = m, .groups = groups, .n = n, .inter = inter};
-
-        p.excess = calloc(n + 1, sizeof(double));
-        if (!p.excess)
-            return -1;
-        for (size_t i = 0; i < n; i++) {
-            const struct argus_link_group *g = &groups[i];
-            int steps = 0;
-
-            for (int k = g->shift.first; g->slow && k < g->shift.end && k < m->n_steps; k++) {
-                double d = g->by_past ? (double)g->total[k] - g->shift.base
-                                      : (double)(g->actual[k] - g->expected[k]);
-
-                if (!m->use[k] || isnan(d))
-                    continue;
-                p.excess[i] += d;
-                steps++;
-            }
-            p.excess[i] = steps && p.excess[i] > 0 ? p.excess[i] / steps : 0;
+    for (int inter = 0; inter < 2; inter++)
+        places[inter] = (struct argus_link_place){.m = m, .groups = groups, .n = n, .inter = inter};
+    rc = crossed = survey_both(places);
+    if (!rc && places[0].total > 0 && places[1].total > 0)
+        crossed = crossing(places, out);
+    if (!crossed && places[0].total + places[1].total > 0 && count_halves(groups, n, 1)) {
+        crossed = survey_both(places) ? -1 : crossing(places, out);
+        if (!crossed) {
+            count_halves(groups, n, 0);
+            crossed = survey_both(places);
         }
-        rc = locate(&p, out);
-        if (!rc)
-            rc = split(&p, out);
-        free(p.found);
-        free(p.excess);
     }
+    rc = crossed < 0 ? -1 : 0;
+    for (int inter = 0; inter < 2 && !rc; inter++)
+        rc = (!crossed && locate(&places[inter], out)) || split(&places[inter], out) ? -1 : 0;
+    leave(&places[0]);
+    leave(&places[1]);
     return rc;
 }
