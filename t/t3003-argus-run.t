@@ -152,6 +152,26 @@ test_expect_success 'one rank of several has no timeline: why' '
     ! grep "NCCL stood" notes
 '
 
+# Of a rank: it spoils its own job directory, then ends with status 3.
+spoil() { # DIR COMMAND
+    test_expect_code 3 "$argus" run -d "$1" -- sh -c "
+        \"$simtrain\" --quiet --steps 30; cd \"\$ARGUS_DIR\" && $2; exit 3" >out 2>err
+}
+
+test_expect_success 'an analysis that fails: why, where the data is, and the status of the command' '
+    spoil nowhere "mkdir verdict.json" && cat out err &&
+    grep "^argus analyze: .*/nowhere/verdict.json: cannot be written: Is a directory$" err &&
+    echo "argus run: no report: the analysis ended with status 1; the data is in $PWD/nowhere" >want &&
+    tail -n 1 err >got && test_cmp want got && test $(wc -l <err) = 2 && test ! -s out &&
+    rmdir nowhere/verdict.json && "$argus" analyze -q nowhere && test -s nowhere/verdict.json
+'
+
+test_expect_success 'only a file of the report cannot be written: that is told, and the report shown' '
+    spoil partial "mkdir report.html" && cat out err &&
+    grep "^argus analyze: .*/partial/report.html: cannot be written: Is a directory$" err &&
+    test $(wc -l <err) = 1 && grep "^argus *job " out && test -s partial/verdict.json
+'
+
 test_expect_success 'mode=off: the command runs as if argus were not there' '
     "$argus" run -n 2 -m off -d off -- sh -c "test -z \"\$ARGUS_SPOOL\"" &&
     ! test -e off

@@ -212,6 +212,8 @@ static int note_missing(struct argus_verdict *v, const char *list)
     }
     for (size_t i = 0; i < h.n && !rc; i++)
         rc = argus_verdict_add_node_missing(v, h.names[i]);
+    if (rc)
+        argus_cli_error(NAME, "no memory");
     argus_hostlist_clear(&h);
     return rc;
 }
@@ -264,16 +266,16 @@ static int conclude(const char *dir, struct done *steps, size_t n, const struct 
 
         if (!argus_verdict_add_step(v, s->job.step, s->kind, s->severity, s->slowdown,
                                     s->gpu_hours))
-            goto out;
+            goto no_memory;
     }
-    if (argus_verdict_set(&v->job.dir, dir) || note_missing(v, o->missing_nodes))
+    if (argus_verdict_set(&v->job.dir, dir))
+        goto no_memory;
+    if (note_missing(v, o->missing_nodes))
         goto out;
     json = argus_verdict_to_json(v);
     comment = argus_comment_format(v);
-    if (!json || !comment) {
-        argus_cli_error(NAME, "no memory");
-        goto out;
-    }
+    if (!json || !comment)
+        goto no_memory;
     snprintf(path, sizeof(path), "%s/verdict.json", dir);
     if (o->write &&
         (argus_verdict_write(v, path, &err) || (m && argus_report_write(dir, v, m, &err))))
@@ -286,6 +288,9 @@ static int conclude(const char *dir, struct done *steps, size_t n, const struct 
     if (unwritten)
         goto out;
     rc = o->exit_code && argus_verdict_is_fail_slow(v->kind) ? ARGUS_EXIT_FAIL_SLOW : ARGUS_EXIT_OK;
+    goto out;
+no_memory:
+    argus_cli_error(NAME, "no memory");
 out:
     free(json);
     free(comment);
@@ -335,6 +340,8 @@ static int conclude_empty(const char *dir, const struct options *o, int *rc)
                                            "or the collector was not loaded")) {
         note_standdowns(dir, d.verdict);
         *rc = conclude(dir, &d, 1, o, 0);
+    } else {
+        argus_cli_error(NAME, "no memory");
     }
     argus_verdict_destroy(d.verdict);
     return 1;
@@ -386,6 +393,8 @@ static int analyze(const char *where, const struct options *o)
         goto out;
     }
     steps = calloc(n + 1, sizeof(*steps));
+    if (!steps)
+        argus_cli_error(NAME, "no memory");
     if (argus_spread_rank() > 0) {
         rc = read_for_another(dirs, n, o);
         goto out;

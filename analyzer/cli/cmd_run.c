@@ -3,7 +3,6 @@
  * command with the environment that the plugin would set, one recorder a node
  * (played, with --ranks-per-node), waits, analyzes and reports. */
 #include <config.h>
-#include <argus/step.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -13,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -133,67 +133,6 @@ static void finish_for_the_dead(struct launch *l)
     }
 }
 
-static void set_number(const char *name, int value, int overwrite)
-{
-    char text[16];
-
-    snprintf(text, sizeof(text), "%d", value);
-    setenv(name, text, overwrite);
-}
-
-/* Each of the three only if the user has not set it; who stands down is noted in the spool. */
-static void set_sources(const struct launch *l, const char *spool, int rank)
-{
-    static const char *const variables[][2] = {{"CUDA_INJECTION64_PATH", "cupti"},
-                                               {"NCCL_PROFILER_PLUGIN", "nccl"},
-                                               {"NVTX_INJECTION64_PATH", "nvtx"}};
-
-    for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {
-        char path[160], line[64];
-        int fd, n;
-
-        if (!getenv(variables[i][0])) {
-            setenv(variables[i][0], l->collector, 1);
-            continue;
-        }
-        snprintf(path, sizeof(path), "%s/" ARGUS_STANDDOWN_NAME, spool);
-        n = snprintf(line, sizeof(line), "rank=%d source=%s reason=user-set\n", rank,
-                     variables[i][1]);
-        fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-        if (fd < 0)
-            continue;
-        if (write(fd, line, (size_t)n) != n)
-            argus_cli_error("run", "%s: cannot write: %s", path, strerror(errno));
-        close(fd);
-    }
-}
-
-static void set_environment(const struct launch *l, int rank)
-{
-    int node = rank / l->per_node;
-    char spool[128], name[64];
-
-    argus_run_node_spool(l, node, spool, sizeof(spool));
-    argus_run_node_name(l, node, name, sizeof(name));
-    set_number("ARGUS_JOB", (int)getppid(), 1);
-    setenv("ARGUS_STEP", "0", 1);
-    setenv("ARGUS_SPOOL", spool, 1);
-    setenv("ARGUS_DIR", l->dir, 1);
-    setenv("ARGUS_NODE", name, 1);
-    setenv("ARGUS_SOURCES", l->conf.sources, 1);
-    set_number("ARGUS_RANK", rank, 1);
-    set_number("ARGUS_WORLD", l->n, 1);
-    set_number("ARGUS_LOCAL_RANK", rank % l->per_node, 1);
-    /* several ranks cannot share what one of them had set */
-    set_number("RANK", rank, l->n > 1);
-    set_number("WORLD_SIZE", l->n, l->n > 1);
-    set_number("LOCAL_RANK", rank % l->per_node, l->n > 1);
-    set_number("LOCAL_WORLD_SIZE", argus_run_local_tasks(l, node), l->n > 1);
-    setenv("MASTER_ADDR", "127.0.0.1", 0);
-    setenv("MASTER_PORT", l->port, 0);
-    set_sources(l, spool, rank);
-}
-
 static _Noreturn void become_rank(const struct launch *l, int rank, int told)
 {
     ssize_t n;
@@ -201,7 +140,7 @@ static _Noreturn void become_rank(const struct launch *l, int rank, int told)
 
     restore_signals();
     if (!l->off)
-        set_environment(l, rank);
+        argus_run_set_environment(l, rank);
     execvp(l->command[0], l->command);
     e = errno;
     n = write(told, &e, sizeof(e));
@@ -347,7 +286,8 @@ static void stop_recorders(struct launch *l)
                         DRAIN_S);
 }
 
-/* Ourselves, in a process of its own: whatever the analysis does, the command's status counts. */
+/* Ourselves, in a process of its own: whatever the analysis does, the command's status counts.  The
+ * wait status, or -1 told. */
 static int call_self(const struct launch *l, const char *command, int quiet)
 {
     pid_t pid, ended;
@@ -362,16 +302,58 @@ static int call_self(const struct launch *l, const char *command, int quiet)
             execl("/proc/self/exe", "argus", command, l->dir, "-q", (char *)NULL);
         else
             execl("/proc/self/exe", "argus", command, l->dir, (char *)NULL);
+        argus_cli_error("run", "cannot start argus %s: %s", command, strerror(errno));
         _exit(CANNOT_START);
     }
-    if (pid < 0)
+    if (pid < 0) {
+        argus_cli_error("run", "cannot start argus %s: %s", command, strerror(errno));
         return -1;
+    }
     do /* a recorder that was late may end, too */
         ended = wait_child(&pid, 1, &status);
     while (ended > 0 && ended != pid);
-    if (ended < 0)
-        return -1;
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -1;
+    return ended < 0 ? -1 : status;
+}
+
+/* The verdict as it is now; all 0 where there is none. */
+static void look_at_verdict(const struct launch *l, struct stat *st)
+{
+    char path[PATH_MAX + 16];
+
+    snprintf(path, sizeof(path), "%s/verdict.json", l->dir);
+    if (stat(path, st) < 0 || !S_ISREG(st->st_mode))
+        memset(st, 0, sizeof(*st));
+}
+
+/* Why the analysis failed it has said itself; where a signal ended it, it could not. */
+static void tell_failure(const struct launch *l, int status)
+{
+    char how[64];
+
+    if (status >= 0 && WIFSIGNALED(status))
+        snprintf(how, sizeof(how), "the analysis was killed by signal %d", WTERMSIG(status));
+    else if (status >= 0)
+        snprintf(how, sizeof(how), "the analysis ended with status %d", WEXITSTATUS(status));
+    else
+        snprintf(how, sizeof(how), "there was no analysis");
+    argus_cli_error("run", "no report: %s; the data is in %s", how, l->dir);
+}
+
+static void report(const struct launch *l)
+{
+    struct stat before, after;
+    int status;
+
+    look_at_verdict(l, &before);
+    status = call_self(l, "analyze", 1);
+    look_at_verdict(l, &after);
+    /* A verdict counts though another file could not be written. */
+    if (status && (!after.st_ino || (before.st_ino == after.st_ino &&
+                                     before.st_mtim.tv_sec == after.st_mtim.tv_sec &&
+                                     before.st_mtim.tv_nsec == after.st_mtim.tv_nsec)))
+        tell_failure(l, status);
+    else if (!l->quiet)
+        call_self(l, "report", 0);
 }
 
 static int run(struct launch *l)
@@ -401,8 +383,8 @@ static int run(struct launch *l)
     status = wait_ranks(l);
     stop_recorders(l);
     rc = status;
-    if (!l->off && l->report && call_self(l, "analyze", 1) == 0 && !l->quiet)
-        call_self(l, "report", 0);
+    if (!l->off && l->report)
+        report(l);
 out:
     argus_run_remove_spools(l);
     argus_stepconf_clear(&l->conf);

@@ -47,6 +47,8 @@ void argus_run_free_port(char *out, size_t size);
 void argus_run_node_name(const struct launch *l, int node, char *out, size_t size);
 void argus_run_node_spool(const struct launch *l, int node, char *out, size_t size);
 int argus_run_local_tasks(const struct launch *l, int node);
+/* Of this process, which becomes a rank. */
+void argus_run_set_environment(const struct launch *l, int rank);
 /* Each with its step.conf; l->conf is node 0's, parsed. */
 int argus_run_make_spools(struct launch *l);
 void argus_run_remove_spools(const struct launch *l);
