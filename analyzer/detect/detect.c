@@ -78,6 +78,11 @@ struct argus_evidence *argus_evidence_add(struct argus_evidence_list *list, cons
     return e;
 }
 
+int argus_evidence_is_copies(const struct argus_evidence *e)
+{
+    return !strcmp(e->detector, "pcie");
+}
+
 int argus_evidence_rank(struct argus_evidence *e, int rank_index)
 {
     int *ranks = realloc(e->ranks, (e->n_ranks + 1) * sizeof(int));

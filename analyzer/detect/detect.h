@@ -36,6 +36,7 @@ struct argus_evidence {
     size_t n_hit;
     float *excess; /* [n_hit * n_steps] ns that it adds to the time of hit[i] in step k */
     int outside; /* 1: that time is not busy compute (a gap, a transfer); 2: the step's as a whole */
+    double most;       /* ns a step that it can cost at the most; 0: not known */
     int informative;   /* 1: never a verdict of its own (severity none or info) */
     int *comm_classes; /* of slow paths */
     size_t n_comm_classes;
@@ -68,6 +69,8 @@ int argus_evidence_merge(const struct argus_model *m, struct argus_evidence_list
 struct argus_evidence *argus_evidence_add(struct argus_evidence_list *list, const char *detector,
                                           enum argus_verdict_kind kind);
 int argus_evidence_rank(struct argus_evidence *e, int rank_index);
+/* 1: of copies between host and GPU. */
+int argus_evidence_is_copies(const struct argus_evidence *e);
 /* Row of excess for a rank, zeroed, added when new; NULL: no memory. */
 float *argus_evidence_excess(struct argus_evidence *e, const struct argus_model *m, int rank_index);
 /* `rank_index` -1: not of one rank.  Strings are copied, note may be NULL. */

@@ -917,6 +917,41 @@ static void slow_copies(void **state)
     argus_verdict_destroy(v);
 }
 
+/* Slow copies for which computing waits while a collective is under way: the rank's GPU is never idle and no
+ * copy stands alone, but the step is as much longer. */
+static void hidden_copies(void **state)
+{
+    (void)state;
+    for (int onset = 0; onset <= 30; onset += 30) {
+        struct job_spec s;
+        struct job_fault *f = one(&s, 8, JOB_OFFLOAD, -1);
+        struct argus_verdict *v;
+        double usual;
+
+        s.ranks_per_node = 4;
+        s.layers = 8;
+        f->ms = 1;
+        v = verdict_of(&s);
+        expect(v, ARGUS_VERDICT_OK, -1);
+        usual = v->job.step_ms_p50;
+        argus_verdict_destroy(v);
+
+        f = job_spec_fault(&s, JOB_SLOW_COPY);
+        f->rank = 6;
+        f->factor = 2;
+        f->from = onset;
+        v = verdict_of(&s);
+        expect(v, ARGUS_VERDICT_SLOW_LINK, 6);
+        assert_string_equal(v->link->scope, "pcie");
+        /* every other of eight layers is 1 ms late */
+        if (fabs(v->slowdown * usual / (usual + 4) - 1) > 0.02)
+            fail_msg("onset %d: %.3f of %.1f ms", onset, v->slowdown, usual);
+        for (size_t i = 0; i < v->n_findings; i++)
+            assert_int_not_equal(v->findings[i].kind, ARGUS_VERDICT_UNIFORM_SLOWDOWN);
+        argus_verdict_destroy(v);
+    }
+}
+
 /* One GPU 2.4 % slower than before, the whole job 5.7 %: too little for a slow rank by itself, but the
  * job shifts at the same step.  The rank and the onset are named, and what the job measured is the price. */
 static void little_that_costs_much(void **state)
@@ -1030,6 +1065,7 @@ int main(void)
         cmocka_unit_test(named_causes),
         cmocka_unit_test(little_that_costs_much),
         cmocka_unit_test(slow_copies),
+        cmocka_unit_test(hidden_copies),
         cmocka_unit_test(times),
         cmocka_unit_test(early_onsets),
         cmocka_unit_test(five_percent),

@@ -163,7 +163,23 @@ static int add_link(const struct scan *s, struct argus_evidence *e, const struct
     return e->link->scope && e->link->node ? 0 : -1;
 }
 
-static int report(const struct scan *s, struct argus_evidence_list *out, const struct slow *slow)
+/* What its copies take longer for, hidden or not: the most that they can cost. */
+static double longer(struct scan *s, const struct slow *slow)
+{
+    s->q.n = 0;
+    for (int k = slow->shift.first; k < slow->shift.end && k < s->m->n_steps; k++) {
+        double own = (double)argus_rank_col(&s->m->ranks[slow->rank], ARGUS_COL_COPY_BUSY, k);
+        double d = s->m->use[k] ? own - argus_cohort_reference(&s->busy, s->m, slow->rank, k) : NAN;
+
+        if (isnan(d))
+            continue;
+        s->q.x[s->q.n] = d;
+        s->q.at[s->q.n++] = k;
+    }
+    return s->q.n ? argus_series_median(&s->q, 0, s->m->n_steps, NULL) : 0;
+}
+
+static int report(struct scan *s, struct argus_evidence_list *out, const struct slow *slow)
 {
     struct argus_evidence *e = argus_evidence_add(
         out, "pcie", slow->known ? ARGUS_VERDICT_SLOW_LINK : ARGUS_VERDICT_SPLIT);
@@ -175,6 +191,7 @@ static int report(const struct scan *s, struct argus_evidence_list *out, const s
     argus_shift_describe(&slow->shift, e);
     e->agreement = slow->agreement;
     e->z = slow->z;
+    e->most = longer(s, slow);
     return describe(s->m, e, slow);
 }
 

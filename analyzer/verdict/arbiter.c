@@ -151,11 +151,14 @@ static int is_informative(const struct argus_evidence *e)
 static double accounted(const struct bench *b, const struct argus_evidence *regression)
 {
     const struct argus_evidence **e = calloc(b->n + 1, sizeof(*e));
+    const struct argus_cost **costs = calloc(b->n + 1, sizeof(*costs));
     double *gain = calloc((size_t)b->m->n_steps + 1, sizeof(*gain)), sum = 0, all = 0;
 
-    for (size_t i = 0; e && i < b->n; i++)
+    for (size_t i = 0; e && costs && i < b->n; i++) {
         e[i] = b->faults[i].e;
-    if (e && gain && !argus_whatif_gain(b->m, e, b->n, gain))
+        costs[i] = &b->faults[i].cost;
+    }
+    if (e && costs && gain && !argus_whatif_gain(b->m, e, b->n, costs, gain))
         for (int k = 0; k < b->m->n_steps; k++) {
             double x = regression->n_hit ? (double)regression->excess[k] : 0;
 
@@ -163,6 +166,7 @@ static double accounted(const struct bench *b, const struct argus_evidence *regr
             sum += fmin(gain[k], x);
         }
     free(e);
+    free(costs);
     free(gain);
     return all > 0 ? sum / all : 1;
 }

@@ -169,7 +169,8 @@ static double peers_level(const struct argus_replay *r, const struct argus_evide
     return NAN;
 }
 
-static int replace_compute(struct argus_replay *r, const struct argus_evidence *e)
+/* The culprits' kernels, or only their copies, as their peers have them. */
+static int replace(struct argus_replay *r, const struct argus_evidence *e, int copies)
 {
     double *x = malloc((r->n + 1) * sizeof(*x));
     double *level = calloc(r->m->n_kernel_classes + 1, sizeof(*level));
@@ -183,7 +184,8 @@ static int replace_compute(struct argus_replay *r, const struct argus_evidence *
     for (size_t i = 0; i < r->n; i++) {
         const struct argus_replay_op *op = &r->ops[i];
 
-        if (op->kernel_class < 0 || !blamed(e, op->rank))
+        if (op->kernel_class < 0 || !blamed(e, op->rank) ||
+            copies != (r->m->kernel_classes[op->kernel_class].kind == ARGUS_CLASS_COPY))
             continue;
         if (op->rank != rank) {
             rank = op->rank;
@@ -210,10 +212,10 @@ int argus_replay_can(const struct argus_evidence *e)
     if (is_stall(e)) /* rare stalls need not be in a kept step */
         return e->pattern && !strcmp(e->pattern, "persistent");
     if (e->kind == ARGUS_VERDICT_SLOW_LINK)
-        return e->n_comm_classes > 0; /* copies are priced by the step rows */
+        return e->n_comm_classes > 0 || argus_evidence_is_copies(e);
     return e->kind == ARGUS_VERDICT_COMPUTE_STRAGGLER ||
            e->kind == ARGUS_VERDICT_PIPELINE_IMBALANCE ||
-           (e->kind == ARGUS_VERDICT_SPLIT && !e->outside);
+           (e->kind == ARGUS_VERDICT_SPLIT && (!e->outside || argus_evidence_is_copies(e)));
 }
 
 static int remove_fault(struct argus_replay *r, const struct argus_evidence *e)
@@ -223,8 +225,9 @@ static int remove_fault(struct argus_replay *r, const struct argus_evidence *e)
             r->delays[e->ranks[i]] = 0;
         return 0;
     }
-    if (e->kind == ARGUS_VERDICT_COMPUTE_STRAGGLER || e->kind == ARGUS_VERDICT_SPLIT)
-        return replace_compute(r, e);
+    if (e->kind == ARGUS_VERDICT_COMPUTE_STRAGGLER || e->kind == ARGUS_VERDICT_SPLIT ||
+        argus_evidence_is_copies(e))
+        return replace(r, e, argus_evidence_is_copies(e));
     for (size_t i = 0; i < r->n; i++) {
         const struct argus_replay_op *op = &r->ops[i];
         int in = 0;

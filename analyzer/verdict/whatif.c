@@ -84,8 +84,18 @@ static void frame_clear(struct frame *f)
     free(f->minus);
 }
 
+static int begins(const struct argus_evidence *e)
+{
+    return e->onset > 0 ? e->onset : 0;
+}
+
+static int ends(const struct argus_model *m, const struct argus_evidence *e)
+{
+    return e->recovered >= 0 ? e->recovered : m->n_steps;
+}
+
 int argus_whatif_gain(const struct argus_model *m, const struct argus_evidence *const *e, size_t n,
-                      double *gain)
+                      const struct argus_cost *const *costs, double *gain)
 {
     struct frame f;
     int rc = frame_init(&f, m, e, n);
@@ -101,19 +111,11 @@ int argus_whatif_gain(const struct argus_model *m, const struct argus_evidence *
         for (size_t i = 0; i < n; i++)
             take(&f, i, k, 1);
         gain[k] = before - slowest(&f);
+        for (size_t i = 0; i < n; i++)
+            gain[k] += k >= begins(e[i]) && k < ends(m, e[i]) ? costs[i]->hidden : 0;
     }
     frame_clear(&f);
     return rc;
-}
-
-static int begins(const struct argus_evidence *e)
-{
-    return e->onset > 0 ? e->onset : 0;
-}
-
-static int ends(const struct argus_model *m, const struct argus_evidence *e)
-{
-    return e->recovered >= 0 ? e->recovered : m->n_steps;
 }
 
 /* Median step time inside and outside of [first, end), outside only before it and, for an episode,
@@ -150,11 +152,11 @@ static int lasting(const struct argus_evidence *e)
             e->kind != ARGUS_VERDICT_UNIFORM_SLOWDOWN);
 }
 
-/* Factor on the modelled loss so that it agrees with what the job itself measured; NAN: no measure. */
+/* ns a step that the job itself measured; NAN: no measure. */
 static double measured(const struct argus_model *m, const struct argus_evidence *const *e, size_t n,
-                       size_t i, const double *step, double modelled)
+                       size_t i, const double *step)
 {
-    double inside, outside;
+    double inside, outside, lost;
     size_t points;
 
     if (e[i]->onset <= 0 || !lasting(e[i]) || (e[i]->pattern && !strcmp(e[i]->pattern, "ramp")))
@@ -163,11 +165,10 @@ static double measured(const struct argus_model *m, const struct argus_evidence 
         if (j != i && abs(begins(e[j]) - begins(e[i])) <= SAME_ONSET)
             return NAN;
     around(m, step, begins(e[i]), ends(m, e[i]), &inside, &outside, &points);
-    if (points < MIN_BEFORE || isnan(inside) || !(modelled > 0))
+    if (points < MIN_BEFORE || isnan(inside))
         return NAN;
-    if (inside <= outside)
-        return 0;
-    return (inside - outside) / modelled;
+    lost = fmax(inside - outside, 0);
+    return e[i]->most > 0 ? fmin(lost, e[i]->most) : lost;
 }
 
 /* Time of step k with only fault `i` left, with none, and without fault `i` alone. */
@@ -257,16 +258,44 @@ struct sums {
     int steps;
 };
 
-static void finish(struct argus_cost *c, const struct sums *s, double factor, double total)
+/* What a step loses to a fault by the step rows, by the replay, and as the job measured it; the two
+ * last ones NAN where they do not tell. */
+struct losses {
+    double modelled, replayed, measured;
+};
+
+static struct losses losses_of(const struct sums *s, const struct replayed *r, double by_job)
 {
-    double lost = s->lost * factor;
+    struct losses l = {s->steps ? s->lost / s->steps : 0, NAN, by_job};
+
+    /* the replay's share of the steps as they were */
+    if (s->steps && !isnan(r->slowdown))
+        l.replayed = (1 - 1 / r->slowdown) * (s->ideal + s->lost) / s->steps;
+    /* a shift of the job is not put down to what delays nobody */
+    if (!(l.modelled > 0) && !(l.replayed > 0))
+        l.measured = NAN;
+    return l;
+}
+
+static void finish(struct argus_cost *c, const struct argus_evidence *e, const struct sums *s,
+                   const struct losses *l, double total)
+{
+    double loss = !isnan(l->measured)   ? l->measured
+                  : !isnan(l->replayed) ? l->replayed
+                                        : l->modelled;
+    double lost = loss * s->steps;
     /* what the fault did not cost belongs to the ideal step, and the other way round */
     double ideal = s->ideal + s->lost - lost;
 
     c->steps = s->steps;
     c->slowdown = ideal > 0 ? (ideal + lost) / ideal : 1;
-    c->loss = s->steps ? lost / s->steps : 0;
-    c->share = total > 0 ? s->lost_all * factor / total : 0;
+    c->loss = loss;
+    c->share = total > 0 ? (s->lost_all + lost - s->lost) / total : 0;
+    c->hidden = 0;
+    if (!isnan(l->replayed))
+        c->hidden = fmax(l->replayed - l->modelled, 0);
+    else if (e->most > 0 && !isnan(l->measured))
+        c->hidden = fmax(l->measured - l->modelled, 0);
 }
 
 int argus_whatif_price(const struct argus_model *m, const struct argus_evidence *const *e, size_t n,
@@ -303,17 +332,9 @@ int argus_whatif_price(const struct argus_model *m, const struct argus_evidence 
     if (!rc)
         rc = replay_all(m, e, n, replays);
     for (size_t i = 0; i < n && !rc; i++) {
-        double modelled = sums[i].steps ? sums[i].lost / sums[i].steps : 0;
-        double factor = measured(m, e, n, i, step, modelled);
+        struct losses l = losses_of(&sums[i], &replays[i], measured(m, e, n, i, step));
 
-        if (isnan(factor) && modelled > 0) {
-            double s = replays[i].slowdown;
-
-            /* the same loss as the replay's share of the steps as they were */
-            if (!isnan(s))
-                factor = (1 - 1 / s) * (sums[i].ideal + sums[i].lost) / sums[i].lost;
-        }
-        finish(&costs[i], &sums[i], isnan(factor) ? 1 : factor, total);
+        finish(&costs[i], e[i], &sums[i], &l, total);
         costs[i].alone = replays[i].alone;
         /* no step is there to be replayed: what the breakdowns of the steps say */
         if (isnan(costs[i].alone) && argus_replay_can(e[i]))

@@ -301,8 +301,34 @@ static uint64_t bucket(const struct writer *w, int layer)
     return (uint64_t)bytes;
 }
 
+static double copy_factor(const struct writer *w)
+{
+    double factor = 1;
+
+    for (size_t i = 0; i < w->j->s.n_faults; i++)
+        if (w->j->s.faults[i].kind == JOB_SLOW_COPY && hits(w, &w->j->s.faults[i], (int)i))
+            factor *= w->j->s.faults[i].factor;
+    return factor;
+}
+
+/* Activations that were offloaded come back: computing waits for them. */
+static void bring_back(struct writer *w)
+{
+    for (size_t i = 0; i < w->j->s.n_faults; i++) {
+        const struct job_fault *f = &w->j->s.faults[i];
+
+        if (f->kind == JOB_OFFLOAD && active(f, w->step))
+            put(w, (struct op){.kind = OP_COPY,
+                               .bytes = 32u << 20,
+                               .us = f->ms * 1e3 * copy_factor(w) *
+                                     (1 + 0.01 * job_normal(&w->r->rng))});
+    }
+}
+
 static void backward_layer(struct writer *w, int last_microbatch, int layer)
 {
+    if (layer % 2)
+        bring_back(w);
     repeated(w, K_MLP_BWD, w->amount);
     kernel(w, K_GELU_BWD, w->size);
     tp_reduce(w);
@@ -335,16 +361,6 @@ static void set_amounts(struct writer *w)
         if (f->kind == JOB_MOE_HOT)
             w->expert *= f->factor;
     }
-}
-
-static double copy_factor(const struct writer *w)
-{
-    double factor = 1;
-
-    for (size_t i = 0; i < w->j->s.n_faults; i++)
-        if (w->j->s.faults[i].kind == JOB_SLOW_COPY && hits(w, &w->j->s.faults[i], (int)i))
-            factor *= w->j->s.faults[i].factor;
-    return factor;
 }
 
 static void extras(struct writer *w)

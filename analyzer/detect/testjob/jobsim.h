@@ -34,6 +34,7 @@ enum job_fault_kind {
     JOB_LONG_SEQUENCE, /* rank (-1: another each step), factor: larger grids */
     JOB_MOE_HOT,       /* rank (-1: moves), factor: expert kernels and all-to-all bytes */
     JOB_COPY_BOUND,    /* ms of copies on every rank */
+    JOB_OFFLOAD,       /* ms of copies before every other layer of the backward, beside gradients */
     JOB_EXTRA_REDUCE,  /* ms of one more world all-reduce */
     JOB_ALL_SLOW,      /* factor: every rank's kernels */
     JOB_BARRIER_WORK,  /* rank, ms of host work before a barrier at the end of the step */
