@@ -82,7 +82,7 @@ test_expect_success 'an interactive step: what it starts itself is traced, and s
 
 test_expect_success 'a directory of work that cannot be written: one line, the job runs, nothing is there' '
     mkdir "$top/readonly" && chmod 755 "$top/readonly" &&
-    (cd "$top/readonly" && as_user srun --argus -J readonly $small sh -c "$train && echo lives") >out 2>err &&
+    (cd "$top/readonly" && as_user srun -Q --argus -J readonly $small sh -c "$train && echo lives") >out 2>err &&
     cat out err && test $(grep -c lives out) = 4 && job=$(newest readonly) &&
     echo "argus: n1: cannot write $top/readonly/argus/$job: Permission denied; not traced" >want &&
     test_cmp want err && wait_for 60 is_over $job && wait_for 20 clean &&
@@ -208,11 +208,14 @@ test_expect_success 'summary of a healthy step inside sbatch, none for sbatch, n
 test_expect_success 'live=on: the suspicion is in the Comment of the running job, and goes with its step' '
     plugin_keys live=on &&
     job=$(as_user sbatch --parsable --argus --comment="theirs x" -o out.%j $small --wrap "
-        srun $simtrain --quiet --steps 100000 --pace 1 --slow-rank 1:1.5; sleep 6") &&
+        srun $simtrain --quiet --ignore-term --steps 100000 --pace 1 --slow-rank 1:1.5; sleep 6") &&
     wait_for 50 eval "scontrol show job $job | grep -q \"^ *Comment=theirs x argus:1 compute-straggler\"" &&
     scontrol show job $job >job && grep "JobState=RUNNING" job &&
     grep "^ *Comment=theirs x argus:1 compute-straggler info rank=1 node=n1 simulated=1 dir=$(dir_of $job) *$" job &&
-    test -n "$(pgrep -u "$user" -f "top --post $work")" &&
+    poster=$(pgrep -u "$user" -f "top --post $work") && test -n "$poster" &&
+    as_user scancel -s TERM $job.0 && sleep 3 &&
+    test "$(pgrep -u "$user" -f "top --post $work")" = "$poster" &&
+    scontrol show job $job | grep "^ *Comment=theirs x argus:1 compute-straggler" &&
     as_user scancel -s USR1 $job.0 &&
     wait_for 20 eval "test -z \"\$(pgrep -f \"top --post $work\")\"" &&
     wait_for 10 eval "scontrol show job $job | grep -q \"^ *Comment=theirs x *$\"" &&

@@ -104,6 +104,16 @@ test_expect_success '--post: the suspicion comes into the comment and goes with 
     kill $pid && wait $pid && it_is "theirs x more"
 '
 
+test_expect_success '--post beside a recorder: what is sent to the whole step ends nothing, its word does' '
+    mkdir -p whole/step-0 && "$make" whole/step-0 16 40 5 0 && printf "theirs x" >comment && : >calls &&
+    { (trap "" TERM INT; PATH=$PWD/bin:$PATH exec "$argus" top --post --interval 0.2 whole/step-0) &
+        pid=$!; } && until_it grep -q argus comment &&
+    kill -TERM $pid && kill -INT $pid && printf "theirs x" >comment && : >calls &&
+    rm whole/step-0/* && "$make" whole/step-0 16 40 6 0 && until_it grep -q "rank=6" comment &&
+    kill -34 $pid &&
+    wait $pid && it_is "theirs x"
+'
+
 test_expect_success '--post takes out only what it wrote itself' '
     printf "argus:1 ok ranks=8" >comment && : >calls &&
     { PATH=$PWD/bin:$PATH "$argus" top --post --interval 0.2 ok & pid=$!; } && sleep 1 &&

@@ -196,6 +196,15 @@ static void look(struct post *p)
     malloc_trim(0);
 }
 
+/* What the caller ignores, as the recorder does what is sent to the whole step, ends nothing. */
+static void add_end(sigset_t *ends, int sig)
+{
+    struct sigaction sa;
+
+    if (sigaction(sig, NULL, &sa) < 0 || sa.sa_handler != SIG_IGN)
+        sigaddset(ends, sig);
+}
+
 /* ---- the loop ------------------------------------------------------------------ */
 
 /* 1: it is over. */
@@ -225,8 +234,9 @@ void argus_top_post(const char *what, double interval)
      * sent to a job (USR1 before its time is up) is not meant for this. */
     sigfillset(&all);
     sigemptyset(&ends);
-    sigaddset(&ends, SIGTERM);
-    sigaddset(&ends, SIGINT);
+    add_end(&ends, SIGTERM);
+    add_end(&ends, SIGINT);
+    sigaddset(&ends, ARGUS_POST_OVER);
     sigprocmask(SIG_BLOCK, &all, NULL);
     umask(077);
     if (asprintf(&p.path, "%s%s%s", path ? path : "", path && *path ? ":" : "", ARGUS_SPAWN_PATH) <

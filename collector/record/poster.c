@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "analyzer/cli/top_post.h"
 #include "collector/record/poster.h"
 
 #define PROGRAM ARGUS_BINDIR "/argus"
@@ -24,9 +25,14 @@ static _Noreturn void run_program(char *const argv[], pid_t parent)
 
     sigaction(SIGPIPE, &sa, NULL);
     sigaction(SIGHUP, &sa, NULL);
+    /* Slurm sends what is meant for a step (scancel -s TERM) to its whole tree of processes, and
+     * the step may go on: it stays ignored there. */
+    sa.sa_handler = SIG_IGN;
+    sigaction(SIGTERM, &sa, NULL);
+    sigaction(SIGINT, &sa, NULL);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    prctl(PR_SET_PDEATHSIG, ARGUS_POST_OVER);
     if (getppid() != parent)
         _exit(0);
     if (null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0)
@@ -51,7 +57,7 @@ pid_t argus_poster_start(const char *step_dir)
 void argus_poster_tell(pid_t pid)
 {
     if (pid > 0)
-        kill(pid, SIGTERM);
+        kill(pid, ARGUS_POST_OVER);
 }
 
 void argus_poster_wait(pid_t pid)
