@@ -190,7 +190,7 @@ test_expect_success 'the recorder holds no file and no variable of Slurm or the 
 test_expect_success 'a job directory that leads to a place of root: the job runs, nothing is there' '
     mkdir "$top/rootonly" &&
     as_user mkdir elsewhere && cd elsewhere && as_user ln -s "$top/rootonly" argus &&
-    as_user srun --argus -J link $small $train >out 2>err &&
+    as_user srun -Q --argus -J link $small $train >out 2>err &&
     job=$(newest link) && cat err && cd .. &&
     echo "argus: n1: cannot write $work/elsewhere/argus/$job: Permission denied; not traced" >want &&
     test_cmp want elsewhere/err &&

@@ -36,7 +36,7 @@ argus_line="$plugin collector=$top/lib/libargus-collector.so"
 
 test_expect_success 'a job with a /tmp and a /dev/shm of its own is recorded' '
     : >"/tmp/argus-t.$$.seen" &&
-    as_user srun --argus -J private $small sh -c "
+    as_user srun -Q --argus -J private $small sh -c "
         test ! -e /tmp/argus-t.$$.seen && touch /tmp/mine /dev/shm/mine && echo private; $train" >out 2>err
     rm "/tmp/argus-t.$$.seen" && cat out err && test $(grep -cx private out) = 4 && test ! -s err &&
     verdict_of $(newest private) | grep "^argus:1 ok ranks=4 "
