@@ -24,6 +24,10 @@
  * in them is parsed like anything else, they are merely small. */
 #define SCRATCH 64
 #define SCRATCH_BYTES (64u << 10)
+/* And when those are lent too: the worker hangs inside CUPTI, or another
+ * client keeps what it took from us.  What lands in these is only counted;
+ * they are free again as they come back, so that no wait makes them many. */
+#define SPARE 1024
 
 struct group {
     uint64_t free; /* atomic masks, one bit a buffer */
@@ -35,6 +39,10 @@ struct group {
 };
 
 static struct group main_group, scratch_group;
+static struct {
+    uint8_t *base; /* atomic; mapped when first lent */
+    int lent;      /* atomic */
+} spare[SPARE];
 static bool non_null;
 static int ever; /* atomic */
 
@@ -107,6 +115,44 @@ static int take(struct group *g)
     return -1;
 }
 
+static uint8_t *spare_take(void)
+{
+    for (unsigned i = 0; i < SPARE; i++) {
+        uint8_t *base;
+
+        if (__atomic_load_n(&spare[i].lent, __ATOMIC_RELAXED) ||
+            __atomic_exchange_n(&spare[i].lent, 1, __ATOMIC_ACQ_REL))
+            continue;
+        base = spare[i].base;
+        if (!base) {
+            base = map(SCRATCH_BYTES);
+            __atomic_store_n(&spare[i].base, base, __ATOMIC_RELEASE);
+        }
+        if (!base)
+            __atomic_store_n(&spare[i].lent, 0, __ATOMIC_RELEASE);
+        return base;
+    }
+    return NULL;
+}
+
+static void spare_back(uint8_t *buffer, size_t valid)
+{
+    uint8_t *record = NULL;
+    uint64_t lost = 0;
+    unsigned i;
+
+    for (i = 0; i < SPARE && __atomic_load_n(&spare[i].base, __ATOMIC_ACQUIRE) != buffer; i++)
+        ;
+    if (i == SPARE)
+        return;
+    valid = valid < SCRATCH_BYTES ? valid : SCRATCH_BYTES;
+    while (argus_cupti_calls.next_record(buffer, valid, &record) == CU_OK && record)
+        lost++;
+    argus_ring_drop(ARGUS_SOURCE_CUPTI, lost);
+    memset(buffer, 0, valid);
+    __atomic_store_n(&spare[i].lent, 0, __ATOMIC_RELEASE);
+}
+
 void argus_pool_requested(uint8_t **buffer, size_t *size, size_t *max_records)
 {
     struct group *g = &main_group;
@@ -126,8 +172,8 @@ void argus_pool_requested(uint8_t **buffer, size_t *size, size_t *max_records)
         *size = g->bytes;
         return;
     }
-    if (non_null && (*buffer = map(SCRATCH_BYTES)) != NULL)
-        *size = SCRATCH_BYTES; /* never comes back to a group: lost for good, rare */
+    if (non_null && (*buffer = spare_take()) != NULL)
+        *size = SCRATCH_BYTES;
 }
 
 static bool complete(struct group *g, const uint8_t *buffer, size_t valid)
@@ -150,10 +196,10 @@ void argus_pool_completed(void *context, uint32_t stream, uint8_t *buffer, size_
     (void)size;
     if (!buffer)
         return;
-    /* A buffer of neither group belongs to another client whose callbacks
+    /* A buffer of no place here belongs to another client whose callbacks
      * ours have replaced. */
-    if (!complete(&main_group, buffer, valid))
-        complete(&scratch_group, buffer, valid);
+    if (!complete(&main_group, buffer, valid) && !complete(&scratch_group, buffer, valid))
+        spare_back(buffer, valid);
 }
 
 int argus_pool_next(uint8_t **buffer, size_t *valid)
@@ -166,7 +212,12 @@ int argus_pool_next(uint8_t **buffer, size_t *valid)
         if (mask) {
             int i = __builtin_ctzll(mask);
 
-            __atomic_fetch_and(&groups[n]->done, ~(1ULL << i), __ATOMIC_ACQ_REL);
+            /* At exit a second thread may be here: one buffer is one thread's. */
+            if (!(__atomic_fetch_and(&groups[n]->done, ~(1ULL << i), __ATOMIC_ACQ_REL) &
+                  1ULL << i)) {
+                n--;
+                continue;
+            }
             *buffer = groups[n]->base[i];
             *valid = groups[n]->valid[i];
             return n * BUFFERS + i;

@@ -301,6 +301,33 @@ static void starved_pool(void *argument)
     fake_cupti.completed(NULL, 0, NULL, 0, 0);
 }
 
+/* Nothing comes free for long, and this CUPTI takes no NULL: what it is given
+ * then is the same again and again, and what it wrote there is counted. */
+static void starved_for_long(void *unused)
+{
+    cupti_requested_fn requested;
+    uint8_t *buffer, *first = NULL;
+    uint32_t kind = CK_CONCURRENT_KERNEL;
+    size_t size, max;
+    struct view view;
+
+    (void)unused;
+    use_version(24);
+    requested = fake_cupti.requested;
+    requested(&buffer, &size, &max);
+    CHECK(testkit_open(&view, spool));
+    for (int i = 0; i < 200; i++)
+        requested(&buffer, &size, &max);
+    for (int i = 0; i < 1000; i++) {
+        requested(&buffer, &size, &max);
+        CHECK(buffer != NULL && (!first || buffer == first) && buffer[0] == 0);
+        first = buffer;
+        memcpy(buffer, &kind, sizeof(kind));
+        fake_cupti.completed(NULL, 0, buffer, size, fake_cupti_kernel_bytes());
+    }
+    CHECK(view.header->dropped[ARGUS_SOURCE_CUPTI] == 1000);
+}
+
 static void test_starved_pool(void **state)
 {
     static uint32_t versions[] = {18, 24, 27, 130001};
@@ -308,6 +335,12 @@ static void test_starved_pool(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++)
         assert_int_equal(testkit_child(starved_pool, &versions[i]), 0);
+}
+
+static void test_starved_for_long(void **state)
+{
+    (void)state;
+    assert_int_equal(testkit_child(starved_for_long, NULL), 0);
 }
 
 static void reported_loss(void *unused)
@@ -603,6 +636,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_old_or_missing, setup, teardown),
         cmocka_unit_test_setup_teardown(test_switched_off, setup, teardown),
         cmocka_unit_test_setup_teardown(test_starved_pool, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_starved_for_long, setup, teardown),
         cmocka_unit_test_setup_teardown(test_reported_loss, setup, teardown),
         cmocka_unit_test_setup_teardown(test_profiler_window, setup, teardown),
         cmocka_unit_test_setup_teardown(test_foreign_finalize, setup, teardown),
