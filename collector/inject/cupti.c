@@ -64,12 +64,35 @@ static bool disable_is_safe(void)
     return argus_cupti_version != CV_13_0_GA;
 }
 
-void argus_cupti_give_up(void)
+/* Per function, without the API kinds themselves: enabling those would trace
+ * every call of the process. */
+static void trace_apis(uint8_t on)
 {
+    if (argus_cupti_version < CV_12_5 || !argus_cupti_calls.enable_runtime_api ||
+        !argus_cupti_calls.enable_driver_api)
+        return;
+    argus_cupti_calls.enable_runtime_api(CB_RUNTIME_cudaMalloc, on);
+    argus_cupti_calls.enable_runtime_api(CB_RUNTIME_cudaFree, on);
+    argus_cupti_calls.enable_driver_api(CB_DRIVER_cuMemCreate, on);
+    argus_cupti_calls.enable_driver_api(CB_DRIVER_cuMemRelease, on);
+}
+
+static void disable_kinds(void)
+{
+    if (!disable_is_safe())
+        return;
     for (size_t i = 0; i < KINDS; i++) {
-        if (cu.enabled[i] && disable_is_safe())
+        if (cu.enabled[i])
             argus_cupti_calls.disable(kinds[i]);
     }
+    if (cu.graphs_coarse)
+        argus_cupti_calls.disable(CK_GRAPH_TRACE);
+    trace_apis(0);
+}
+
+void argus_cupti_give_up(void)
+{
+    disable_kinds();
     __atomic_store_n(&cu.state, STOPPED, __ATOMIC_RELEASE);
 }
 
@@ -103,28 +126,8 @@ static int enable_kinds(void)
     }
     if (cu.graphs_coarse)
         argus_cupti_calls.enable(CK_GRAPH_TRACE);
-    /* Per function, without the API kinds themselves: enabling those would
-     * trace every call of the process. */
-    if (argus_cupti_version >= CV_12_5 && argus_cupti_calls.enable_runtime_api &&
-        argus_cupti_calls.enable_driver_api) {
-        argus_cupti_calls.enable_runtime_api(CB_RUNTIME_cudaMalloc, 1);
-        argus_cupti_calls.enable_runtime_api(CB_RUNTIME_cudaFree, 1);
-        argus_cupti_calls.enable_driver_api(CB_DRIVER_cuMemCreate, 1);
-        argus_cupti_calls.enable_driver_api(CB_DRIVER_cuMemRelease, 1);
-    }
+    trace_apis(1);
     return CU_OK;
-}
-
-static void disable_kinds(void)
-{
-    if (!disable_is_safe())
-        return;
-    for (size_t i = 0; i < KINDS; i++) {
-        if (cu.enabled[i])
-            argus_cupti_calls.disable(kinds[i]);
-    }
-    if (cu.graphs_coarse)
-        argus_cupti_calls.disable(CK_GRAPH_TRACE);
 }
 
 static void set_attributes(void)

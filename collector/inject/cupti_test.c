@@ -529,6 +529,8 @@ static void ladder(void *unused)
     }
     CHECK(coarse);
     CHECK(!fake_cupti_state().kinds[CK_CONCURRENT_KERNEL]);
+    CHECK(!fake_cupti_state().runtime_api[CB_RUNTIME_cudaMalloc]);
+    CHECK(!fake_cupti_state().driver_api[CB_DRIVER_cuMemCreate]);
     CHECK(view.header->standdown[ARGUS_SOURCE_CUPTI] == ARGUS_REASON_INVALID_TIMES);
     nap(1500);
     while (testkit_next(&view, &r)) {
