@@ -213,6 +213,11 @@ static uint32_t text_name(const char *text)
     return wanted() ? argus_nvtx_name(text) : ARGUS_NAME_NONE;
 }
 
+static uint32_t wide_name(const void *text)
+{
+    return wanted() ? argus_nvtx_wide_name(text) : ARGUS_NAME_NONE;
+}
+
 static uint32_t attributes_name(const struct nvtx_attributes *a)
 {
     return a && wanted() ? message_name(a) : ARGUS_NAME_NONE;
@@ -239,6 +244,11 @@ static void core_mark_a(const char *text)
     instant(NULL, text_name(text));
 }
 
+static void core_mark_w(const void *text)
+{
+    instant(NULL, wide_name(text));
+}
+
 static uint64_t core_start_ex(const struct nvtx_attributes *a)
 {
     return range_start(NULL, attributes_name(a));
@@ -249,6 +259,11 @@ static uint64_t core_start_a(const char *text)
     return range_start(NULL, text_name(text));
 }
 
+static uint64_t core_start_w(const void *text)
+{
+    return range_start(NULL, wide_name(text));
+}
+
 static int core_push_ex(const struct nvtx_attributes *a)
 {
     return push(NULL, attributes_name(a));
@@ -257,6 +272,12 @@ static int core_push_ex(const struct nvtx_attributes *a)
 static int core_push_a(const char *text)
 {
     return push(NULL, text_name(text));
+}
+
+/* Not for its name alone: a push that goes unseen gives its pop another's range. */
+static int core_push_w(const void *text)
+{
+    return push(NULL, wide_name(text));
 }
 
 static int core_pop(void)
@@ -446,6 +467,8 @@ int InitializeInjectionNvtx2(const void *(*export_table)(uint32_t))
         {NX_RANGE_START_EX, F(core_start_ex)}, {NX_RANGE_START_A, F(core_start_a)},
         {NX_RANGE_END, F(range_end)},          {NX_PUSH_EX, F(core_push_ex)},
         {NX_PUSH_A, F(core_push_a)},           {NX_POP, F(core_pop)},
+        {NX_MARK_W, F(core_mark_w)},           {NX_RANGE_START_W, F(core_start_w)},
+        {NX_PUSH_W, F(core_push_w)},
     };
     static const struct entry core2[] = {
         {NX2_MARK_EX, F(core2_mark_ex)},

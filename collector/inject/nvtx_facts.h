@@ -16,11 +16,14 @@
 enum {
     NX_MARK_EX = 1,
     NX_MARK_A = 2,
+    NX_MARK_W = 3,
     NX_RANGE_START_EX = 4,
     NX_RANGE_START_A = 5,
+    NX_RANGE_START_W = 6,
     NX_RANGE_END = 7,
     NX_PUSH_EX = 8,
     NX_PUSH_A = 9,
+    NX_PUSH_W = 10,
     NX_POP = 11
 };
 #define NX_MODULE_CORE2 5

@@ -406,12 +406,17 @@ static void genuine(void *unused)
     id = nvtxRangeStartA("long one");
     nvtxRangeEnd(id);
     nvtxMarkA("instant");
+    nvtxRangePushA("outer");
+    nvtxRangePushW(L"wide");
+    nvtxRangePop();
+    nvtxRangePop();
     CHECK(testkit_open(&view, spool));
-    CHECK(marks(&view, seen, 8) == 4);
+    CHECK(marks(&view, seen, 8) == 6);
     CHECK(strcmp(seen[0].name, "plain") == 0);
     CHECK(strcmp(seen[1].name, "optimizer") == 0 && strcmp(seen[1].domain, "megatron") == 0);
     CHECK(strcmp(seen[2].name, "long one") == 0);
     CHECK(strcmp(seen[3].name, "instant") == 0 && seen[3].length == 0);
+    CHECK(strcmp(seen[4].name, "wide") == 0 && strcmp(seen[5].name, "outer") == 0);
 }
 
 static void test_genuine_client(void **state)
