@@ -26,6 +26,7 @@ static struct ring {
 } rings[RINGS];
 static int ring_count;
 static uint64_t types[32], gap_ns, named_streams;
+static int64_t newest_kernel;
 static volatile sig_atomic_t stop;
 
 static void on_term(int signal)
@@ -87,6 +88,8 @@ static void empty(struct ring *r)
         if (__atomic_load_n(&s->state, __ATOMIC_ACQUIRE) != 2 * lap + 1)
             break;
         types[s->type % 32]++;
+        if (s->type == ARGUS_REC_KERNEL && s->end > newest_kernel)
+            newest_kernel = s->end;
         if (s->type == ARGUS_REC_GAP)
             gap_ns += (uint64_t)(s->end - s->start);
         if (s->type == ARGUS_REC_LAUNCH && s->u.op.stream)
@@ -100,6 +103,9 @@ static void report(void)
 {
     uint64_t dropped = 0, invalid = 0;
     const struct argus_ring_header *h = ring_count ? rings[0].header : NULL;
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
 
     for (int i = 0; i < ring_count; i++) {
         dropped += rings[i].header->dropped[ARGUS_SOURCE_CUPTI];
@@ -114,6 +120,9 @@ static void report(void)
            types[ARGUS_REC_COMM], types[ARGUS_REC_OP], types[ARGUS_REC_OP_DETAIL],
            types[ARGUS_REC_LAUNCH], named_streams, types[ARGUS_REC_GAP], (double)gap_ns * 1e-9,
            dropped, invalid);
+    /* For how long there has been no kernel. */
+    printf(" stacks=%" PRIu64 " quiet_s=%.1f", types[ARGUS_REC_STACK],
+           (double)now.tv_sec - (double)newest_kernel * 1e-9);
     if (h)
         printf(" end=%u standdown=%u code=%d cupti=%u nccl=%u interface=%u uuid=%s", h->end,
                h->standdown[0], h->standdown_code[0], h->cupti_version, h->nccl_version,
