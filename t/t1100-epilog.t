@@ -361,6 +361,37 @@ test_expect_success 'argus sweep drains what could not be drained' '
     test ! -e "$spool/n1/131.0" && nothing_left
 '
 
+# unwritable JOB FILE COMMAND: the user closes the job directory after COMMAND, so FILE of it cannot be made
+unwritable() {
+    job $1 && as_user sh -c "cd \"$dir\" && $3 && chmod 555 ." && : >"$top/log" &&
+    run_epilog --foreground && cat "$top/log" &&
+    test "$(grep -c "job $1: " "$top/log")" = 1 &&
+    grep "job $1: $dir/$2: Permission denied; left for argus sweep, attempt 1 of 48\$" "$top/log" &&
+    sweep >out 2>err && cat out err && grep "0 finished, 1 left" out &&
+    grep "job $1: $dir/$2: Permission denied; left for argus sweep, attempt 2 of 48\$" err &&
+    test -z "$(comment $1)"
+}
+
+test_expect_success 'a job directory in which .done or .analysis cannot be made: one line, and sweep finishes it' '
+    unwritable 250 .done/n1 true &&
+    as_user chmod 755 "$dir" && sweep >out && grep "1 finished, 0 left" out &&
+    test "$(comment 250)" = "$good" && test -e "$dir/.done/n1" && nothing_left &&
+    unwritable 251 .analysis "mkdir .done" &&
+    as_user chmod 755 "$dir" && sweep >out && grep "1 finished, 0 left" out &&
+    test "$(comment 251)" = "$good" && nothing_left
+'
+
+test_expect_success '... or gives it up in the end, by attempts or by age' '
+    unwritable 252 .done/n1 true &&
+    printf %045d 0 >>"$(echo "$spool"/n1/queue/252.*/.tries)" &&
+    sweep >out 2>err && cat out err && grep "job 252: .*Permission denied; given up at attempt 48 of 48" err &&
+    nothing_left && test -z "$(comment 252)" && sweep >out && grep "0 finished, 0 left" out &&
+    unwritable 253 .done/n1 true &&
+    mv "$spool"/n1/queue/253.* "$spool/n1/queue/253.$(($(date +%s) - 8 * 86400))000000000" &&
+    sweep >out 2>err && cat out err && grep "job 253: .*Permission denied; given up at attempt 3 of 48" err &&
+    nothing_left && as_user chmod 755 "$home/argus/252" "$home/argus/253"
+'
+
 test_expect_success 'an entry that somebody works on is left to him' '
     job 132 &&
     touch "$db/down" &&

@@ -306,6 +306,14 @@ int argus_queue_attempt(struct argus_queue *q, const struct argus_queue_entry *e
     return (int)st.st_size;
 }
 
+int64_t argus_queue_age(const char *name)
+{
+    const char *stamp = strrchr(name, '.');
+    long long at = stamp ? strtoll(stamp + 1, NULL, 10) / 1000000000 : 0;
+
+    return at > 0 ? (int64_t)time(NULL) - at : 0;
+}
+
 static int compare_names(const void *a, const void *b)
 {
     return strcmp(a, b);

@@ -66,6 +66,9 @@ int argus_queue_remove(struct argus_queue *q, struct argus_queue_entry *entry, a
 /* How often the entry has been worked on, counting this time: kept in the entry. */
 int argus_queue_attempt(struct argus_queue *q, const struct argus_queue_entry *entry);
 
+/* Seconds since the entry of this name was queued; 0 if the name does not say. */
+int64_t argus_queue_age(const char *name);
+
 /* Names of all entries, or of all jobs that still have markers; sorted; *names is malloc'd.  The
  * number, or -1. */
 long argus_queue_list(struct argus_queue *q, char (**names)[ARGUS_QUEUE_NAME_MAX],

@@ -30,11 +30,12 @@
 #define GROUPS_MAX 65536
 /* An entry whose work keeps failing is given up: its node's memory is needed. */
 #define ATTEMPTS_MAX 48
+#define AGE_MAX_S (7 * 86400)
 
 static void complain(const struct argus_worker *worker, int priority, const char *name,
                      const char *text)
 {
-    char line[ARGUS_MESSAGE_MAX + ARGUS_QUEUE_NAME_MAX + 16];
+    char line[ARGUS_MESSAGE_MAX + ARGUS_QUEUE_NAME_MAX + 128];
 
     snprintf(line, sizeof(line), "job %.*s: %s", (int)strcspn(name, "."), name, text);
     worker->log(worker->log_arg, priority, line);
@@ -292,15 +293,28 @@ static void make_printable(char *text)
     }
 }
 
-/* Listen until it is finished, gone, or out of time.  1: the entry may go. */
+/* What was to be told last is told, if anything. */
+static void tell(const struct argus_worker *worker, const struct argus_queue_entry *entry,
+                 char *held)
+{
+    if (held[0])
+        complain(worker, LOG_WARNING, entry->name, held);
+    held[0] = '\0';
+}
+
+/*
+ * Listen until it is finished, gone, or out of time.  1: the entry may go; 0: `held` gets what
+ * went wrong last, which the caller tells.
+ */
 static int listen_to(const struct argus_worker *worker, const struct argus_queue_entry *entry,
-                     int fd)
+                     int fd, char held[ARGUS_MESSAGE_MAX])
 {
     const struct argus_stepconf *first = &entry->steps[0];
     long limit_s = 2L * first->deadline_s + worker->analyze_s + worker->post_s + 120;
     struct timespec start, now;
     int posted = 0;
 
+    held[0] = '\0';
     clock_gettime(CLOCK_MONOTONIC, &start);
     for (;;) {
         struct pollfd p = {fd, POLLIN, 0};
@@ -309,7 +323,8 @@ static int listen_to(const struct argus_worker *worker, const struct argus_queue
 
         clock_gettime(CLOCK_MONOTONIC, &now);
         if (now.tv_sec - start.tv_sec > limit_s) {
-            complain(worker, LOG_WARNING, entry->name, "no end of the analysis, given up");
+            tell(worker, entry, held);
+            snprintf(held, ARGUS_MESSAGE_MAX, "no end of the analysis");
             return 0;
         }
         if (poll(&p, 1, 1000) <= 0)
@@ -320,11 +335,12 @@ static int listen_to(const struct argus_worker *worker, const struct argus_queue
         if (n <= 0)
             return 0;
         message[n] = '\0';
+        tell(worker, entry, held);
         if (message[0] == 'F')
             return 1;
         if (message[0] == 'E') {
             make_printable(message);
-            complain(worker, LOG_WARNING, entry->name, n > 2 ? message + 2 : "?");
+            snprintf(held, ARGUS_MESSAGE_MAX, "%s", n > 2 ? message + 2 : "?");
         } else if (message[0] == 'V' && message[1] == ' ') {
             /* One line a job, whatever the other side thinks. */
             int settled = !posted && post(worker, entry, message + 2);
@@ -335,20 +351,20 @@ static int listen_to(const struct argus_worker *worker, const struct argus_queue
     }
 }
 
-/* Have the user half work; 1: the entry may go. */
+/* Have the user half work; 1: the entry may go; 0: `held` says why not, if anybody knows. */
 static int work_on(const struct argus_worker *worker, const struct argus_queue_entry *entry,
-                   int conclude)
+                   int conclude, char held[ARGUS_MESSAGE_MAX])
 {
     int pair[2], finished, status;
     pid_t pid;
 
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
-        complain(worker, LOG_ERR, entry->name, strerror(errno));
+        snprintf(held, ARGUS_MESSAGE_MAX, "socketpair: %s", strerror(errno));
         return 0;
     }
     pid = fork();
     if (pid < 0) {
-        complain(worker, LOG_ERR, entry->name, strerror(errno));
+        snprintf(held, ARGUS_MESSAGE_MAX, "fork: %s", strerror(errno));
         close(pair[0]);
         close(pair[1]);
         return 0;
@@ -356,7 +372,7 @@ static int work_on(const struct argus_worker *worker, const struct argus_queue_e
     if (pid == 0)
         user_half(worker, entry, conclude, pair[1]);
     close(pair[1]);
-    finished = listen_to(worker, entry, pair[0]);
+    finished = listen_to(worker, entry, pair[0], held);
     close(pair[0]);
     /* A program that it started itself has a time limit of the processor's, and loses its pipes. */
     if (!finished)
@@ -377,11 +393,26 @@ static void remove_spools(const struct argus_worker *worker, const struct argus_
     }
 }
 
+/* One line for what is not finished: why, and what becomes of it.  1: it is given up. */
+static int leave_or_give_up(const struct argus_worker *worker,
+                            const struct argus_queue_entry *entry, const char *why)
+{
+    int attempts = argus_queue_attempt(worker->queue, entry);
+    int end = attempts >= ATTEMPTS_MAX || argus_queue_age(entry->name) > AGE_MAX_S;
+    char text[ARGUS_MESSAGE_MAX + 64];
+
+    snprintf(text, sizeof(text), "%s%s%s %d of %d", why, why[0] ? "; " : "",
+             end ? "given up at attempt" : "left for argus sweep, attempt", attempts, ATTEMPTS_MAX);
+    complain(worker, LOG_WARNING, entry->name, text);
+    return end;
+}
+
 int argus_worker_run(const struct argus_worker *worker, const char *name)
 {
+    char why[ARGUS_MESSAGE_MAX] = "";
     struct argus_queue_entry entry;
     argus_error_t err = {""};
-    int finished = 0;
+    int finished = 0, one_user = 1;
     int rc = argus_queue_lock(worker->queue, name, &entry, &err);
 
     if (rc < 0) {
@@ -391,28 +422,28 @@ int argus_worker_run(const struct argus_worker *worker, const char *name)
     }
     if (rc <= 0)
         return rc < 0;
-    for (size_t i = 1; i < entry.n_steps; i++) {
-        if (entry.steps[i].uid != entry.steps[0].uid) {
-            complain(worker, LOG_ERR, name, "its markers name two users");
-            goto out;
-        }
-    }
-    finished = work_on(worker, &entry, 0);
-    if (!finished && argus_queue_attempt(worker->queue, &entry) >= ATTEMPTS_MAX) {
-        complain(worker, LOG_WARNING, name, "given up after many attempts");
-        finished = 1;
-    }
+    for (size_t i = 1; i < entry.n_steps; i++)
+        one_user &= entry.steps[i].uid == entry.steps[0].uid;
+    if (one_user)
+        finished = work_on(worker, &entry, 0, why);
+    else
+        snprintf(why, sizeof(why), "its markers name two users");
+    if (!finished)
+        finished = leave_or_give_up(worker, &entry, why);
     if (finished) {
         remove_spools(worker, &entry);
         if (argus_queue_remove(worker->queue, &entry, &err) < 0)
             complain(worker, LOG_WARNING, name, err.text);
     }
-out:
     argus_queue_unlock(&entry);
     return finished;
 }
 
 int argus_worker_conclude(const struct argus_worker *worker, const struct argus_queue_entry *entry)
 {
-    return work_on(worker, entry, 1);
+    char why[ARGUS_MESSAGE_MAX] = "";
+    int finished = work_on(worker, entry, 1, why);
+
+    tell(worker, entry, why);
+    return finished;
 }
