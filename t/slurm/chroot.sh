@@ -95,7 +95,7 @@ inside()
     unshare --mount --pid --fork --kill-child --propagation private sh -c '
         root=$1
         shift
-        mount -t proc proc "$root/proc" &&
+        mount --bind "$root" "$root" && mount -t proc proc "$root/proc" &&
             mount -t sysfs -o ro sysfs "$root/sys" &&
             mount -t tmpfs -o mode=755 tmpfs "$root/run" &&
             mount -t tmpfs -o mode=755 tmpfs "$root/dev" &&
@@ -108,8 +108,11 @@ inside()
             mknod -m 666 "$root/dev/${node% *}" c 1 "${node#* }" || exit 1
         done
         mknod -m 666 "$root/dev/tty" c 5 0 || exit 1
+        # A root that is a mount: namespaces can be made below it, and the old one is out of sight.
+        cd "$root" && pivot_root . mnt || exit 1
         exec env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root \
-            LC_ALL=C.UTF-8 TERM="${TERM:-dumb}" DEBIAN_FRONTEND=noninteractive chroot "$root" "$@"
+            LC_ALL=C.UTF-8 TERM="${TERM:-dumb}" DEBIAN_FRONTEND=noninteractive \
+            chroot . sh -c "umount -l /mnt && exec \"\$@\"" sh "$@"
     ' sh "$root" "$@"
 }
 
