@@ -658,6 +658,33 @@ static void expert_shards(void **state)
         }
 }
 
+/* Experts of one half of the ranks that have more to do, and some more on another rank each step: one fault,
+ * not halves of unlike GPUs beside it. */
+static void uneven_experts_are_no_split(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 4; seed++) {
+        struct job_spec s;
+        struct job_fault *f;
+        struct argus_verdict *v;
+
+        job_spec_init(&s, 4);
+        s.ep = s.tp = 2;
+        s.seed = seed;
+        s.noise = 0.03;
+        slow_experts(&s, 1, 1.5);
+        f = job_spec_fault(&s, JOB_MOE_HOT);
+        f->rank = -1;
+        f->factor = 2;
+        v = verdict_of(&s);
+        if (v->kind != ARGUS_VERDICT_OK)
+            expect(v, ARGUS_VERDICT_MOE_IMBALANCE, -1);
+        for (size_t i = 0; i < v->n_findings; i++)
+            assert_int_not_equal(v->findings[i].kind, ARGUS_VERDICT_SPLIT);
+        argus_verdict_destroy(v);
+    }
+}
+
 /* Memory that is slow says nothing about what a shard's experts are asked for: the ranks are found
  * whichever replicas they hold, and what half of two ranks costs is counted kernel by kernel. */
 static void slow_memory_beside_experts(void **state)
@@ -1086,6 +1113,7 @@ int main(void)
         cmocka_unit_test(a_node),
         cmocka_unit_test(expert_shards),
         cmocka_unit_test(slow_memory_beside_experts),
+        cmocka_unit_test(uneven_experts_are_no_split),
     };
 
     return cmocka_run_group_tests_name("detect", tests, setup, teardown);

@@ -118,6 +118,35 @@ static int follows_tokens(const struct bench *b, const struct argus_evidence *e)
     return moe;
 }
 
+static int has(const int *ranks, size_t n, int rank)
+{
+    for (size_t i = 0; i < n; i++)
+        if (ranks[i] == rank)
+            return 1;
+    return 0;
+}
+
+/* Sides that are shards of experts of which one has more to do: that is the load, not the GPUs. */
+static int follows_shards(const struct bench *b, const struct argus_evidence *e)
+{
+    const struct argus_model *m = b->m;
+    int moe = 0;
+
+    if (e->kind != ARGUS_VERDICT_SPLIT || e->outside)
+        return 0;
+    for (size_t i = 0; i < b->list->n; i++)
+        moe |= b->list->items[i].kind == ARGUS_VERDICT_MOE_IMBALANCE;
+    for (size_t i = 0; i < e->n_ranks && moe; i++) {
+        const struct argus_model_rank *slow = &m->ranks[e->ranks[i]];
+
+        moe = slow->shard >= 0;
+        for (size_t j = 0; j < m->n_ranks && moe; j++)
+            moe = m->ranks[j].peers != slow->peers || m->ranks[j].shard != slow->shard ||
+                  has(e->ranks, e->n_ranks, (int)j);
+    }
+    return moe;
+}
+
 static int price(struct bench *b, int (*want)(const struct argus_evidence *))
 {
     const struct argus_evidence **e = calloc(b->list->n + 1, sizeof(*e));
@@ -126,7 +155,8 @@ static int price(struct bench *b, int (*want)(const struct argus_evidence *))
     int rc = e && costs ? 0 : -1;
 
     for (size_t i = 0; i < b->list->n && !rc; i++)
-        if (want(&b->list->items[i]) && !follows_tokens(b, &b->list->items[i]))
+        if (want(&b->list->items[i]) && !follows_tokens(b, &b->list->items[i]) &&
+            !follows_shards(b, &b->list->items[i]))
             e[n++] = &b->list->items[i];
     if (!rc)
         rc = argus_whatif_price(b->m, e, n, costs);
@@ -446,6 +476,12 @@ static int decide(struct bench *b, struct argus_verdict *v, double hours)
         if (&b->faults[i] != first &&
             (is_symptom(&b->faults[i], first) ? add_symptom(&b->faults[i], v)
                                               : add_finding(b, &b->faults[i], hours, v)))
+            return -1;
+    for (size_t i = 0; i < b->list->n; i++)
+        if (follows_shards(b, &b->list->items[i]) &&
+            argus_verdict_add_explained(v,
+                                        "%s; the sides are shards whose experts have uneven load",
+                                        b->list->items[i].text))
             return -1;
     return 0;
 }
