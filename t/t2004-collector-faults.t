@@ -46,6 +46,23 @@ test_expect_success 'no fault: kernels, copies, collectives, launches, an orderl
 '
 kernels=$(grep -c "^KERNEL" ring)
 
+# limited BLOCKS: below the user's limit of file size, in blocks of 512 bytes.
+limited() {
+    rm -rf spool && mkdir spool &&
+    (ulimit -f "$1" && TMPDIR="$PWD" ARGUS_SPOOL="$PWD/spool" ARGUS_NODE=n0 \
+        CUDA_INJECTION64_PATH="$so" NCCL_PROFILER_PLUGIN="$so" NVTX_INJECTION64_PATH="$so" \
+        "$simtrain" --spawn 2 --steps 3 --rendezvous "limit-$1" >limited.out) &&
+    "$dump" spool >ring
+}
+
+test_expect_success 'a limit of file size: a ring that fits' '
+    limited 8192 && test "$(grep -c "^ring " ring)" = 2 && grep "^KERNEL" ring >/dev/null
+'
+
+test_expect_success 'a limit of file size that no ring fits: passive' '
+    limited 1024 && ! grep "^ring " ring
+'
+
 for code in 14 15 35 39 999; do
     test_expect_success "Enable returns $code: passive, and the header says so" '
         train enable$code "enable:$code" &&

@@ -73,6 +73,30 @@ test_expect_success TMPFS 'room for a summary: the same disk holds it whole' '
     test "$(field ns <fed)" = "$(field ns <got)"
 '
 
+# The recorder as one_run starts it, below a limit of N blocks of 512 bytes; its spool is one, too.
+limited_run() {
+    { (ulimit -f "$1" && exec "$record" spool 2>errors) & } && pid=$! &&
+    for i in $(seq 300); do test ! -s spool/record.pid || break; sleep 0.1; done &&
+    timeout 60 "$ringgen" "$PWD/spool" 3 dense 400 "${STEPS:-100}" 4 >fed &&
+    sleep 0.2 && kill $pid && wait $pid
+}
+
+test_expect_success "a user's limit of file size: the recorder stays, the loss is counted, the log says why" '
+    new_spool "$PWD/limit" mode=full && STEPS=200 limited_run 200 &&
+    test -z "$(ls spool | grep ring)" &&
+    grep -i "file too large" errors limit/step-0/record-here.log &&
+    test "$(node_field lost limit/step-0/node-here.json)" -gt 0 &&
+    test -z "$(find limit -name "*.tmp" -o -name "*.log" -empty)" &&
+    "$totals" "$(ls limit/step-0/rank-00003.h5* | head -n 1)" >got &&
+    test "$(field gpu <got)" -le "$(field gpu <fed)"
+'
+
+test_expect_success "a limit that leaves no room for a file: the rings are emptied all the same" '
+    new_spool "$PWD/nofile" && STEPS=30 limited_run 2 &&
+    test -z "$(ls spool | grep ring)" &&
+    find nofile -name "*.tmp" >left && test_must_be_empty left
+'
+
 test_expect_success 'the open timeline is removed from under the recorder: it comes back whole' '
     new_spool "$PWD/removed" && { "$record" spool 2>errors & } && pid=$! &&
     { "$ringgen" "$PWD/spool" 3 dense 400 100 4 >fed & } && gen=$! &&

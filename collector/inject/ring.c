@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -93,9 +94,16 @@ static int make_file(const struct argus_identity *id, uint64_t slots, uint32_t n
     struct argus_ring_header *h;
     size_t names_offset = ARGUS_RING_HEADER_BYTES + (size_t)slots * ARGUS_RECORD_BYTES;
     size_t bytes = page_up(names_offset + names_bytes);
+    struct rlimit most;
     void *map;
     int fd;
 
+    /* Growing a file beyond the user's limit is no error but a signal that ends the rank. */
+    if (getrlimit(RLIMIT_FSIZE, &most) == 0 && most.rlim_cur != RLIM_INFINITY &&
+        bytes > most.rlim_cur) {
+        errno = EFBIG;
+        return -1;
+    }
     snprintf(file.temp_path, sizeof(file.temp_path), "%s/.%d-%d.new", id->spool, id->rank,
              (int)getpid());
     unlink(file.temp_path);

@@ -44,7 +44,8 @@ static void usage(FILE *out)
 static int signals(void)
 {
     /* What Slurm sends to a job (--signal, scancel) may reach its recorder, which is not meant. */
-    static const int ignored[] = {SIGPIPE, SIGHUP, SIGUSR1, SIGUSR2, SIGALRM, SIGQUIT};
+    /* A file beyond the user's limit (ulimit -f) is a write that fails, like one on a full disk. */
+    static const int ignored[] = {SIGPIPE, SIGHUP, SIGUSR1, SIGUSR2, SIGALRM, SIGQUIT, SIGXFSZ};
     struct sigaction sa = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO};
     sigset_t term;
 
