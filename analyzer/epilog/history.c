@@ -165,6 +165,17 @@ static void sort_partners(struct argus_node_history *node)
     }
 }
 
+/*
+ * A job's Comment is its user's, who may write a line like ours into it: he names no node that
+ * was not his job's, and nothing that is no node.  Of a heterogeneous job the record has one
+ * component's nodes only.
+ */
+static int may_blame(const struct traced *t, const char *name, const struct argus_hostlist *nodes)
+{
+    return argus_host_name_valid(name) &&
+           (strchr(t->blame.job, '+') || argus_hostlist_find(nodes, name) >= 0);
+}
+
 /* Job by job in order of time: who is blamed, who has been well since. */
 static void digest(struct argus_history *h)
 {
@@ -176,8 +187,10 @@ static void digest(struct argus_history *h)
 
         if (argus_hostlist_expand(t->nodes, ARGUS_HOSTLIST_MAX, &nodes, NULL) < 0)
             continue;
-        for (size_t n = 0; n < c->node.n; n++)
-            blame(h, t, c->node.name[n], &nodes);
+        for (size_t n = 0; n < c->node.n; n++) {
+            if (may_blame(t, c->node.name[n], &nodes))
+                blame(h, t, c->node.name[n], &nodes);
+        }
         for (size_t n = 0; n < nodes.n && c->kind != ARGUS_VERDICT_INSUFFICIENT_DATA; n++) {
             struct argus_node_history key = {.name = nodes.names[n]}, **found;
 

@@ -67,6 +67,24 @@ static void test_order(void **state)
     }
 }
 
+/* Lines that users wrote into their jobs' Comment themselves. */
+static void test_forged(void **state)
+{
+    argus_history_t *h = argus_history_create();
+
+    (void)state;
+    add(h, "1", "eve", "n1", "argus:1 slow-link critical node=n1%3breboot slowdown=9", 100);
+    add(h, "2", "eve", "n1", "argus:1 slow-link critical node=n%5b1-9%5d slowdown=9", 200);
+    add(h, "3", "eve", "n1", SLOW, 300);
+    add(h, "4+0", "ann", "n1", "argus:1 slow-link critical node=n9 slowdown=9", 400);
+    add(h, "5+0", "eve", "n1", "argus:1 slow-link critical node=n9%0a slowdown=9", 500);
+    add(h, "6+0", "eve", "n1", "argus:1 slow-link critical node=%24%28id%29 slowdown=9", 600);
+    digest(h);
+    assert_int_equal(argus_history_nodes(h), 1);
+    assert_string_equal(argus_history_node(h, 0)->name, "n9");
+    argus_history_destroy(h);
+}
+
 static void test_blames(void **state)
 {
     argus_history_t *h = argus_history_create();
@@ -202,7 +220,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_order),       cmocka_unit_test(test_blames),
         cmocka_unit_test(test_cured),       cmocka_unit_test(test_due),
-        cmocka_unit_test(test_policy_file),
+        cmocka_unit_test(test_policy_file), cmocka_unit_test(test_forged),
     };
 
     return cmocka_run_group_tests_name("history", tests, NULL, NULL);
