@@ -406,6 +406,16 @@ test_expect_success 'an entry that somebody works on is left to him' '
     wait && sweep && test "$(comment 132)" = "$good" && nothing_left
 '
 
+test_expect_success 'what a requeued job has on this node is not touched for its earlier run' '
+    job 160 && touch "$db/down" && run_epilog --foreground && rm "$db/down" &&
+    job 160 restart=1 && echo "160 1000 Unknown" >"$db/160.row" &&
+    as_user touch "$spool/n1/160.0/5-78.ring" "$spool/n1/160.0/step.conf" &&
+    sweep >out && grep "0 finished, 1 left" out &&
+    test -e "$spool/n1/160.0/5-78.ring" && test -e "$spool/n1/160.0/step.conf" &&
+    test ! -e "$home/record.log" &&
+    rm -rf "$spool"/n1/queue/160.* "$spool/n1/jobs/160" "$spool/n1/160.0" "$db/160.row"
+'
+
 test_expect_success 'argus sweep takes up a job whose epilog never ran, once it is over' '
     job 133 &&
     echo "133 1000 Unknown" >"$db/133.row" &&

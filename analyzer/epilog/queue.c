@@ -211,8 +211,35 @@ static int compare_steps(const void *a, const void *b)
     return (x->started > y->started) - (x->started < y->started);
 }
 
+/* Does a later run of the job, requeued to this node, have a marker of the same step?  Spools go
+ * by job and step: what lies there is that run's. */
+static int is_reused(const struct argus_queue *q, const char *entry,
+                     const struct argus_stepconf *conf)
+{
+    size_t prefix = strcspn(entry, ".") + 1;
+    char path[2 * ARGUS_QUEUE_NAME_MAX];
+    struct stat st;
+    const char *name;
+    int yes;
+    DIR *d;
+
+    snprintf(path, sizeof(path), "%.60s/%.32s", conf->job, conf->step);
+    yes = q->jobs >= 0 && fstatat(q->jobs, path, &st, AT_SYMLINK_NOFOLLOW) == 0;
+    d = yes ? NULL : list(q->queue, ".");
+    while (d && !yes && (name = next_name(d))) {
+        if (strncmp(name, entry, prefix) || strcmp(name, entry) <= 0)
+            continue;
+        snprintf(path, sizeof(path), "%.95s/%.32s", name, conf->step);
+        yes = fstatat(q->queue, path, &st, AT_SYMLINK_NOFOLLOW) == 0;
+    }
+    if (d)
+        closedir(d);
+    return yes;
+}
+
 /* Read the markers of the entry open at `d`. */
-static int load(struct argus_queue_entry *entry, DIR *d, argus_error_t *err)
+static int load(const struct argus_queue *q, struct argus_queue_entry *entry, DIR *d,
+                argus_error_t *err)
 {
     argus_error_t why = {"no marker"};
     const char *step;
@@ -229,6 +256,11 @@ static int load(struct argus_queue_entry *entry, DIR *d, argus_error_t *err)
     if (!entry->n_steps)
         return argus_error(err, "%s: %s", entry->name, why.text);
     qsort(entry->steps, entry->n_steps, sizeof(*entry->steps), compare_steps);
+    entry->reused = calloc(entry->n_steps, 1);
+    if (!entry->reused)
+        return argus_error(err, "%s: out of memory", entry->name);
+    for (size_t i = 0; i < entry->n_steps; i++)
+        entry->reused[i] = (unsigned char)is_reused(q, entry->name, &entry->steps[i]);
     return 0;
 }
 
@@ -253,7 +285,7 @@ int argus_queue_lock(struct argus_queue *q, const char *name, struct argus_queue
         argus_queue_unlock(entry);
         return held ? 0 : -1;
     }
-    if (load(entry, d, err) < 0) {
+    if (load(q, entry, d, err) < 0) {
         closedir(d);
         argus_queue_unlock(entry);
         return -1;
@@ -267,7 +299,9 @@ void argus_queue_unlock(struct argus_queue_entry *entry)
     for (size_t i = 0; i < entry->n_steps; i++)
         argus_stepconf_clear(&entry->steps[i]);
     free(entry->steps);
+    free(entry->reused);
     entry->steps = NULL;
+    entry->reused = NULL;
     entry->n_steps = 0;
     close_fd(&entry->lock);
 }

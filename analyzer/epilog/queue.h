@@ -33,6 +33,7 @@ struct argus_queue_entry {
     char name[ARGUS_QUEUE_NAME_MAX];
     int lock;                     /* descriptor that holds the lock */
     struct argus_stepconf *steps; /* at least one */
+    unsigned char *reused;        /* of each: a later run of the job has its spool; NULL: none */
     size_t n_steps;
 };
 

@@ -163,6 +163,8 @@ static int drain_all(const struct argus_work *work)
     int rc = 0;
 
     for (size_t i = 0; i < work->entry->n_steps; i++) {
+        if (work->entry->reused && work->entry->reused[i])
+            continue;
         if (argus_user_drain(work, &work->entry->steps[i], &err) < 0) {
             say(work, "E", err.text);
             rc = -1;

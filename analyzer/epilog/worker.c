@@ -387,6 +387,8 @@ static void remove_spools(const struct argus_worker *worker, const struct argus_
     char name[128];
 
     for (size_t i = 0; i < entry->n_steps; i++) {
+        if (entry->reused && entry->reused[i])
+            continue;
         snprintf(name, sizeof(name), "%.64s.%.32s", entry->steps[i].job, entry->steps[i].step);
         if (unlinkat(worker->queue->spool, name, AT_REMOVEDIR) < 0 && errno != ENOENT)
             complain(worker, LOG_WARNING, entry->name, "its spool is not empty");
