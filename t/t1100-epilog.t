@@ -300,6 +300,15 @@ test_expect_success 'the verdict of a heterogeneous job names nodes of its compo
     rm -r "$spool"/n1/queue/143+1.*
 '
 
+test_expect_success 'a marker that names the job of another user as the leader posts nothing there' '
+    job 145+1 slurm_job=146 het=1 &&
+    echo "145 1000 2000" >"$db/145+0.row" && echo 1 >"$db/145+0.uid" &&
+    echo "argus:1 ok ranks=8 steps=60 step=10ms" >"$home/line" &&
+    id=146 run_epilog --foreground &&
+    test -z "$(comment 145+0)" && ! grep "modify job" "$db/calls" && nothing_left &&
+    grep "job 145+1: job 145 is another user" "$top/log"
+'
+
 test_expect_success 'somebody who holds the lock is left alone' '
     job 115 &&
     as_user mkdir "$dir/.analysis" &&

@@ -173,11 +173,19 @@ int argus_worker_check_line(const struct argus_queue_entry *entry, const char *l
     return rc;
 }
 
+struct components {
+    struct argus_hostlist nodes;
+    uid_t uid;
+    int foreign; /* another user's */
+};
+
 static int add_nodes(const struct argus_job *job, void *arg)
 {
-    struct argus_hostlist *to = arg, names;
+    struct components *c = arg;
+    struct argus_hostlist *to = &c->nodes, names;
     int rc = 0;
 
+    c->foreign |= job->uid != c->uid;
     if (argus_hostlist_expand(job->nodes, ARGUS_HOSTLIST_MAX, &names, NULL) < 0)
         return 0;
     for (size_t i = 0; rc == 0 && i < names.n; i++)
@@ -188,31 +196,34 @@ static int add_nodes(const struct argus_job *job, void *arg)
 
 /*
  * Nodes of all components of a heterogeneous job are known to accounting
- * alone.  0 the line names none but those, -1 it does, 1 nobody can say now.
+ * alone, and which job is its first the plugin has from the job's environment,
+ * where a user may write another user's.  0 the job is the user's and the line
+ * names none but its nodes, -1 not so, 1 nobody can say now.
  */
 static int check_components(const struct argus_worker *worker, const struct argus_stepconf *step,
                             const char *line, argus_error_t *err)
 {
-    struct argus_hostlist nodes = {0};
+    struct components c = {.uid = step->uid};
     struct argus_comment comment;
     char leader[32];
     int rc = 1;
 
-    if (!strcmp(step->het, "-") || argus_comment_parse(line, &comment, NULL) < 0 ||
-        !(comment.node.n || comment.peer.n || comment.oneof.n))
+    if (!strcmp(step->het, "-") || argus_comment_parse(line, &comment, NULL) < 0)
         return 0;
     snprintf(leader, sizeof(leader), "%.*s", (int)strcspn(step->job, "+"), step->job);
-    if (argus_jobs_each(&worker->slurm, NULL, leader, add_nodes, &nodes, err) == 0) {
-        if (!nodes.n)
+    if (argus_jobs_each(&worker->slurm, NULL, leader, add_nodes, &c, err) == 0) {
+        if (c.foreign)
+            rc = argus_error(err, "job %s is another user's", leader);
+        else if (!c.nodes.n)
             argus_error(err, "job %s: its components are not in accounting yet", leader);
         else
-            rc = list_holds(&nodes, &comment.node, err) == 0 &&
-                         list_holds(&nodes, &comment.peer, err) == 0 &&
-                         list_holds(&nodes, &comment.oneof, err) == 0
+            rc = list_holds(&c.nodes, &comment.node, err) == 0 &&
+                         list_holds(&c.nodes, &comment.peer, err) == 0 &&
+                         list_holds(&c.nodes, &comment.oneof, err) == 0
                      ? 0
                      : -1;
     }
-    argus_hostlist_clear(&nodes);
+    argus_hostlist_clear(&c.nodes);
     return rc;
 }
 
