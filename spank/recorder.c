@@ -30,6 +30,7 @@
 #define KILL_MS 500
 #define STATUS_FD_MIN 10
 #define DIR_MS 100
+#define CHECK_MS 1000 /* before a script begins */
 
 /* What the child tells through the status pipe, before its exec closes it. */
 enum stage {
@@ -450,4 +451,22 @@ int argus_recorder_as_user(const struct argus_identity *id, const char *spool,
     if (rec.pidfd >= 0)
         close(rec.pidfd);
     return WIFEXITED(status) && WEXITSTATUS(status) != 127 ? WEXITSTATUS(status) : -1;
+}
+
+static const char *dir_to_check;
+
+static int check_work(int dirfd)
+{
+    (void)dirfd;
+    return check_dir(dir_to_check);
+}
+
+int argus_recorder_check_dir(const struct argus_identity *id, const char *spool, const char *dir)
+{
+    int rc;
+
+    dir_to_check = dir;
+    rc = argus_recorder_as_user(id, spool, check_work, CHECK_MS);
+    dir_to_check = NULL;
+    return rc > 0 ? rc : 0;
 }

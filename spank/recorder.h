@@ -55,4 +55,7 @@ int argus_recorder_stop(struct argus_recorder *rec, long wait_ms);
 int argus_recorder_as_user(const struct argus_identity *id, const char *spool,
                            int (*work)(int dirfd), long wait_ms);
 
+/* May the user make `dir`, or write in it?  0 he may, or nobody could say in time; else errno. */
+int argus_recorder_check_dir(const struct argus_identity *id, const char *spool, const char *dir);
+
 #endif /* ARGUS_SPANK_RECORDER_H */

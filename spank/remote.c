@@ -191,6 +191,21 @@ out:
     f->node = f->slurm_version = NULL;
 }
 
+/*
+ * A script or a shell may still make its directory writable, so it is traced all the same; where
+ * it does not, nothing of what it starts itself can be written, and nobody else would say so.  Its
+ * stderr is known to its task only: task_init tells.
+ */
+static void warn_of_dir(void)
+{
+    int rc = argus_recorder_check_dir(&state.id, state.spool, state.facts.dir);
+
+    if (rc)
+        snprintf(state.excuse, sizeof(state.excuse),
+                 "argus: %.64s: cannot write %.480s: %s; not traced", state.facts.node_name,
+                 state.facts.dir, strerror(rc));
+}
+
 void argus_remote_user_init(spank_t sp)
 {
     const struct argus_recorder_start start = {
@@ -213,6 +228,8 @@ void argus_remote_user_init(spank_t sp)
     if (state.excuse[0] && !state.facts.lazy)
         slurm_spank_log("%s", state.excuse);
     state.excuse[0] = '\0';
+    if (state.traced && state.facts.lazy && argus_plugin.request.given)
+        warn_of_dir();
 }
 
 /*
@@ -269,6 +286,9 @@ void argus_remote_task_init(spank_t sp)
     if (state.skip || state.task_done == getpid())
         return;
     state.task_done = getpid();
+    /* The script's own stderr, whatever the level of Slurm's log. */
+    if (state.excuse[0])
+        dprintf(STDERR_FILENO, "%s\n", state.excuse);
     if (state.traced) {
         note_restart(sp, state.facts.dir, sizeof(state.facts.dir));
         argus_taskenv_set(sp, &t);

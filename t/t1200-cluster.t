@@ -89,6 +89,15 @@ test_expect_success 'a directory of work that cannot be written: one line, the j
     test -z "$(ls -A "$top/readonly")" && test -z "$(comment $job)"
 '
 
+test_expect_success '... and of a script: one line in its stderr, none where it can be written' '
+    job=$(cd "$top/readonly" && as_user sbatch --parsable -W --argus -o "$work/out.%j" -e "$work/err.%j" -N1 -n1 --gres=gpu:1 \
+        --wrap "$train && echo lives") && cat out.$job err.$job && grep lives out.$job &&
+    echo "argus: n1: cannot write $top/readonly/argus/$job: Permission denied; not traced" >want &&
+    test_cmp want err.$job && wait_for 60 is_over $job && wait_for 20 clean &&
+    job=$(as_user sbatch --parsable -W --argus -o out.%j -e err.%j -N1 -n1 --gres=gpu:1 --wrap "$train && echo lives") &&
+    cat out.$job err.$job && grep lives out.$job && test ! -s err.$job
+'
+
 test_expect_success 'of an array exactly the task that was traced gets a comment' '
     array=$(as_user sbatch --parsable --array=1-3 -o out.%A_%a -N1 -n2 --gres=gpu:1 --wrap "
         if [ \$SLURM_ARRAY_TASK_ID = 2 ]; then srun --argus $train; else srun $train; fi") &&
