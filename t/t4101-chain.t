@@ -75,6 +75,14 @@ test_expect_success 'one ring of all ranks, slow from the first step: its ways a
     RPN=2 && OPTIONS="-o links=on" && chain 8 && RPN= && OPTIONS= && is $V "v[\"verdict\"]" ok
 '
 
+test_expect_success 'a pipeline whose sends and receives share calls: they line up, and its slow pair is found' '
+    RPN=2 && chain 8 --pp 4 && RPN= &&
+    is $V "v[\"verdict\"], v[\"data_quality\"][\"notes\"]" "('\''ok'\'', [])" &&
+    RPN=2 && chain 8 --pp 4 --slow-link 2-4:30 && RPN= &&
+    is $V "v[\"verdict\"], v[\"link\"][\"scope\"], v[\"data_quality\"][\"notes\"]" "('\''slow-link'\'', '\''pair'\'', [])" &&
+    is $V "sorted([v[\"link\"][\"rank\"], v[\"link\"][\"peer\"]])" "[2, 4]"
+'
+
 test_expect_success 'pipeline bubble: the stage, never a rank' '
     RPN=4 && chain 8 --pp 4 --slow-stage 3:1.9 && RPN= &&
     is $V "v[\"verdict\"], v[\"stage\"], ranks" "('\''pipeline-imbalance'\'', 3, [])" &&

@@ -549,6 +549,34 @@ static void larger_messages(void **state)
     }
 }
 
+/* Sends and receives that share calls are nobody's fault, and no all-to-all. */
+static void fused_pipelines(void **state)
+{
+    struct job_spec s;
+    struct argus_verdict *v;
+
+    (void)state;
+    for (int names = 0; names < 2; names++) {
+        job_spec_init(&s, 16);
+        s.tp = 2;
+        s.pp = s.ranks_per_node = 4;
+        s.names = names;
+        s.fused = 1;
+        v = verdict_of(&s);
+        expect(v, ARGUS_VERDICT_OK, -1);
+        assert_int_equal(v->topology.pp, 4);
+        assert_int_equal(v->topology.ep, 1);
+        assert_int_equal(v->data_quality.n_notes, 1);
+        assert_non_null(strstr(v->data_quality.notes[0], "share a call"));
+        argus_verdict_destroy(v);
+    }
+    s.fused = 0;
+    v = verdict_of(&s);
+    expect(v, ARGUS_VERDICT_OK, -1);
+    assert_int_equal(v->data_quality.n_notes, 0);
+    argus_verdict_destroy(v);
+}
+
 /* One ring over many nodes: any of them may be it, and none is left out. */
 static void links_of_many_nodes(void **state)
 {
@@ -1103,6 +1131,7 @@ int main(void)
         cmocka_unit_test(links),
         cmocka_unit_test(links_that_cross),
         cmocka_unit_test(links_all_alike),
+        cmocka_unit_test(fused_pipelines),
         cmocka_unit_test(larger_messages),
         cmocka_unit_test(links_of_many_nodes),
         cmocka_unit_test(bandwidth_factors),

@@ -237,23 +237,29 @@ static int read_launches(struct joiner *j, argus_error_t *err)
     return rc;
 }
 
-/* One kernel for several calls: sends and receives together, else the first. */
+/* One kernel for several calls: sends and receives together, else the first.  With one peer both sides see the same bytes
+ * go to and fro; with several each sees what it sends. */
 static struct call merged(const struct call *calls, size_t n)
 {
     struct call one = calls[0];
+    uint64_t sent = 0, moved = 0;
 
     if (n == 1)
         return one;
     one.bytes = 0;
-    one.peer = -1;
     for (size_t i = 0; i < n; i++) {
         if (calls[i].comm != one.comm ||
             (calls[i].func != ARGUS_FUNC_SEND && calls[i].func != ARGUS_FUNC_RECV)) {
+            one.peer = -1;
             one.func = ARGUS_FUNC_GROUP;
             return one;
         }
-        one.bytes += calls[i].func == ARGUS_FUNC_SEND ? calls[i].bytes : 0;
+        if (calls[i].peer != one.peer)
+            one.peer = -1;
+        sent += calls[i].func == ARGUS_FUNC_SEND ? calls[i].bytes : 0;
+        moved += calls[i].bytes;
     }
+    one.bytes = one.peer >= 0 ? moved : sent;
     one.func = ARGUS_FUNC_SENDRECV;
     return one;
 }

@@ -114,6 +114,12 @@ static int is_pair(const struct argus_comm_class *c)
     return c->from >= 0 && c->to >= 0;
 }
 
+/* Each rank puts sends and receives together in calls as it likes: those of the other side may be other calls. */
+static int may_differ(const struct argus_comm_class *c)
+{
+    return c->func == ARGUS_FUNC_SENDRECV || c->func == ARGUS_FUNC_SEND;
+}
+
 /* Do the members call it equally often, with the same sequence numbers?  Pairs count their calls
  * each on its own, so only the number is compared. */
 static int lines_up(const struct argus_model *m, const struct argus_comm_class *c,
@@ -277,7 +283,10 @@ static int add_class(struct argus_model *m, struct entry *e, size_t n)
         cc->data.outgoing = cc->func == ARGUS_FUNC_SEND;
     }
     c->matched = lines_up(m, c, e, n);
-    if (!c->matched)
+    if (!c->matched && may_differ(c))
+        argus_model_note(m, "sends and receives that share a call with those to other ranks are "
+                            "not compared");
+    else if (!c->matched)
         argus_model_note(m,
                          "calls of communicator %s do not line up between its ranks; not compared",
                          g->name ? g->name : "without a name");

@@ -70,7 +70,7 @@ static int only_pairs(const struct argus_model_build *b, size_t g)
     return all && pairs * 10 >= all * 9;
 }
 
-/* A grouped send/receive without a peer is an all-to-all. */
+/* A grouped send/receive without a peer that all members call alike is an all-to-all. */
 static int spreads(const struct argus_model *m, size_t g)
 {
     double all = 0, a2a = 0;
@@ -81,7 +81,8 @@ static int spreads(const struct argus_model *m, size_t g)
         if ((size_t)cc->group != g)
             continue;
         all += cc->count;
-        if (cc->func == ARGUS_FUNC_ALLTOALL || (cc->func == ARGUS_FUNC_SENDRECV && cc->from < 0))
+        if (cc->func == ARGUS_FUNC_ALLTOALL ||
+            (cc->func == ARGUS_FUNC_SENDRECV && cc->from < 0 && cc->matched))
             a2a += cc->count;
     }
     return a2a > 0 && a2a >= 0.3 * all;

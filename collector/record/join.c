@@ -155,6 +155,13 @@ static void fold(struct argus_call *into, const struct argus_call *op)
     into->ops++;
 }
 
+/* Whom an operation of the call is with.  All of them with the same: the call is; else with nobody in particular. */
+static void tell(struct argus_call *c, int32_t peer)
+{
+    c->peer = !c->told || c->peer == peer ? peer : -1;
+    c->told++;
+}
+
 /* What NCCL made of a call of this thread: point-to-point calls get their peer from it. */
 static void detail(argus_join_t *j, const struct argus_record *rec)
 {
@@ -168,10 +175,11 @@ static void detail(argus_join_t *j, const struct argus_record *rec)
         for (size_t i = 0; i < q->n && i < LOOK_AHEAD; i++) {
             struct argus_call *c = at(q, q->n - 1 - i);
 
-            if (c->tid != rec->tid || c->comm != op->comm || c->peer >= 0 || c->ops != 1 ||
-                c->func != op->func)
+            if (c->tid != rec->tid || c->comm != op->comm || c->told >= c->ops ||
+                (c->peer >= 0 && !c->told) ||
+                (c->func != op->func && c->func != ARGUS_FUNC_SENDRECV))
                 continue;
-            c->peer = op->peer;
+            tell(c, op->peer);
             return;
         }
     }
@@ -261,6 +269,8 @@ static int from_launches(const argus_join_t *j, struct stream *s, int func, int6
         if (!fits(func, c->func))
             continue;
         *call = *c;
+        if (call->told && call->told < call->ops) /* the rest may be with anybody */
+            call->peer = -1;
         take(q, i, 1);
         return 1;
     }

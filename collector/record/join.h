@@ -31,6 +31,7 @@ struct argus_call { /* what one communication kernel carried */
     uint16_t ops;
     uint32_t stream; /* 0: unknown */
     uint32_t tid;
+    uint16_t told; /* of its operations: NCCL said of so many whom they are with */
 };
 
 argus_join_t *argus_join_create(void);

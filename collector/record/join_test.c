@@ -94,6 +94,54 @@ static void test_groups(void **state)
     argus_join_destroy(j);
 }
 
+static void tell(argus_join_t *j, int func, int peer)
+{
+    struct argus_record d = {.type = ARGUS_REC_OP_DETAIL, .tid = 1};
+
+    d.u.op = (struct argus_rec_op){.comm = 0xa, .peer = peer, .func = (uint8_t)func};
+    assert_int_equal(argus_join_record(j, &d), 0);
+}
+
+/* Sends and receives of one launch are with whom all of them are with, as far as all are told. */
+static void test_peers(void **state)
+{
+    static const struct {
+        int send, receive, peer;
+    } rows[] = {{3, 3, 3}, {2, 4, -1}, {4, 4, 4}, {5, -1, -1}, {0, 0, 0}, {1, 0, -1}};
+    argus_join_t *j = argus_join_create();
+    struct argus_call c;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        op(j, 1, 0xa, ARGUS_FUNC_SEND, 10, 2 * (uint32_t)i, API, 10 * (int64_t)i);
+        op(j, 1, 0xa, ARGUS_FUNC_RECV, 20, 2 * (uint32_t)i + 1, API, 10 * (int64_t)i);
+        launch(j, 1, 20, 10 * (int64_t)i + 1);
+        if (rows[i].receive >= 0) /* in whichever order */
+            tell(j, ARGUS_FUNC_RECV, rows[i].receive);
+        tell(j, ARGUS_FUNC_SEND, rows[i].send);
+        if (rows[i].receive < 0) { /* the kernel runs before the rest is told */
+            for (size_t k = 0; k <= i; k++) {
+                assert_int_equal(argus_join_kernel(j, ARGUS_FUNC_SENDRECV, 20, 0, 0, 100, &c), 1);
+                assert_true(c.func == ARGUS_FUNC_SENDRECV && c.ops == 2 && c.bytes == 120);
+                assert_int_equal(c.peer, rows[k].peer);
+            }
+        }
+    }
+    for (size_t k = 4; k < 6; k++) {
+        assert_int_equal(argus_join_kernel(j, ARGUS_FUNC_SENDRECV, 20, 0, 0, 100, &c), 1);
+        assert_int_equal(c.peer, rows[k].peer);
+    }
+    /* two tensors to the same rank */
+    op(j, 1, 0xa, ARGUS_FUNC_SEND, 10, 20, API, 200);
+    op(j, 1, 0xa, ARGUS_FUNC_SEND, 20, 21, API, 200);
+    launch(j, 1, 20, 201);
+    tell(j, ARGUS_FUNC_SEND, 6);
+    tell(j, ARGUS_FUNC_SEND, 6);
+    assert_int_equal(argus_join_kernel(j, ARGUS_FUNC_SENDRECV, 20, 0, 0, 300, &c), 1);
+    assert_true(c.func == ARGUS_FUNC_SEND && c.ops == 2 && c.peer == 6);
+    argus_join_destroy(j);
+}
+
 /* A contradiction between name and call is no match; what fits next is taken. */
 static void test_contradiction(void **state)
 {
@@ -214,10 +262,10 @@ static void test_save(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_streams),       cmocka_unit_test(test_groups),
-        cmocka_unit_test(test_contradiction), cmocka_unit_test(test_gap),
-        cmocka_unit_test(test_loose),         cmocka_unit_test(test_graph),
-        cmocka_unit_test(test_save),
+        cmocka_unit_test(test_streams), cmocka_unit_test(test_groups),
+        cmocka_unit_test(test_peers),   cmocka_unit_test(test_contradiction),
+        cmocka_unit_test(test_gap),     cmocka_unit_test(test_loose),
+        cmocka_unit_test(test_graph),   cmocka_unit_test(test_save),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

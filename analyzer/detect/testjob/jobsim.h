@@ -80,6 +80,7 @@ struct job_spec {
     int skip_rank;     /* -1; a rank whose timeline is not written */
     int stage_layers;  /* more layers on the last stage */
     int marks;         /* steps are marked, as a profiler does; default 1 */
+    int fused;         /* sends and receives are told as calls with nobody in particular */
     int broadcast;     /* the first step sends the weights to all replicas */
     struct job_fault faults[JOB_FAULTS];
     size_t n_faults;

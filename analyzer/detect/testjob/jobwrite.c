@@ -87,6 +87,10 @@ static uint32_t class_of(struct sink *k, const struct emitted *e)
         row.dtype = ARGUS_DTYPE_BF16;
         if (e->peer >= 0)
             row.peer = position(&k->j->groups[e->group], e->peer);
+        if (e->peer >= 0 && k->j->s.fused) {
+            row.peer = -1;
+            row.func = ARGUS_FUNC_SENDRECV;
+        }
         break;
     case ARGUS_CLASS_COPY:
         row.name = text(k, "Memcpy HtoD");

@@ -52,6 +52,7 @@ static int set_number(struct job_spec *s, const char *key, double v)
                 {"window", &s->window},
                 {"ranks-per-node", &s->ranks_per_node},
                 {"names", &s->names},
+                {"fused", &s->fused},
                 {"skip-rank", &s->skip_rank},
                 {"stage-layers", &s->stage_layers},
                 {"marks", &s->marks}};
