@@ -78,6 +78,7 @@ cat >"$top/bin/argus" <<STUB
     echo "uid \$(id -u) \$(id -ru) gid \$(id -g)"
     echo "env \$(env | sed 's/=.*//' | sort | tr '\n' ' ')"
     echo "fds \$(ls /proc/self/fd | tr '\n' ' ')"
+    echo "nice \$(nice) oom \$(cat /proc/self/oom_score_adj)"
 } >>$home/analyze.log
 [ ! -e $home/slow ] || sleep 2
 cat $home/line
@@ -521,6 +522,7 @@ test_expect_success 'the node is free at once though the analysis takes seconds'
     test $took -lt 1500 &&
     for i in $(seq 60); do comment 122 && break || sleep 1; done &&
     test "$(comment 122)" = "$good" &&
+    tail -n 1 "$home/analyze.log" | grep -x "nice $(($(nice) + 10)) oom 500" &&
     rm "$home/slow" &&
     for i in $(seq 100); do nothing_left && break || sleep 0.1; done &&
     nothing_left

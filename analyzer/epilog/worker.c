@@ -41,12 +41,27 @@ static void complain(const struct argus_worker *worker, int priority, const char
     worker->log(worker->log_arg, priority, line);
 }
 
+/* slurmd may be protected from the OOM killer; the analysis goes before the node's next job. */
+static void be_killed_first(void)
+{
+    static const char score[] = "500";
+    int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+
+    if (fd >= 0) {
+        ssize_t rc = write(fd, score, sizeof(score) - 1);
+
+        (void)rc;
+        close(fd);
+    }
+}
+
 void argus_worker_be_modest(void)
 {
     const struct rlimit none = {0, 0};
     cpu_set_t allowed, one;
     int last = -1;
 
+    be_killed_first();
     setpriority(PRIO_PROCESS, 0, NICE);
     setrlimit(RLIMIT_CORE, &none);
     if (sched_getaffinity(0, sizeof(allowed), &allowed) == 0) {
