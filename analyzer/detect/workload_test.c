@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* More work and uneven experts, apart from GPUs that are slow. */
+#include <config.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <argus/record.h>
+
+#include "analyzer/detect/testjob/check.h"
+
+static void imbalances(void **state)
+{
+    struct job_spec s;
+    struct job_fault *f = job_one(&s, 16, JOB_SLOW_STAGE, -1);
+    struct argus_verdict *v;
+
+    (void)state;
+    s.pp = 4;
+    f->stage = 3;
+    f->factor = 1.5;
+    v = job_verdict(&s);
+    job_expect(v, ARGUS_VERDICT_PIPELINE_IMBALANCE, -1);
+    assert_int_equal(v->stage, 3);
+    argus_verdict_destroy(v);
+
+    f = job_one(&s, 8, JOB_IMBALANCE, 3);
+    f->factor = 1.4;
+    job_check(&s, ARGUS_VERDICT_WORKLOAD_IMBALANCE, 3);
+    f->rank = -1;
+    job_check(&s, ARGUS_VERDICT_WORKLOAD_IMBALANCE, -1);
+    f->kind = JOB_LONG_SEQUENCE;
+    job_check(&s, ARGUS_VERDICT_WORKLOAD_IMBALANCE, -1);
+    f = job_one(&s, 8, JOB_MOE_HOT, -1);
+    s.ep = 4;
+    f->factor = 2.5;
+    job_check(&s, ARGUS_VERDICT_MOE_IMBALANCE, -1);
+}
+
+/* Two ranks with as much more to do, and one beside a GPU that is as slow. */
+static void busy_beside_another(void **state)
+{
+    (void)state;
+    for (int slow = 0; slow < 2; slow++) {
+        struct job_spec s;
+        struct job_fault *f = job_one(&s, 8, JOB_IMBALANCE, 2);
+        struct argus_verdict *v;
+        int found = 0;
+
+        f->factor = 1.3;
+        f = job_spec_fault(&s, slow ? JOB_SLOW_RANK : JOB_IMBALANCE);
+        f->rank = 5;
+        f->factor = 1.3;
+        v = job_verdict(&s);
+        assert_true(v->severity > ARGUS_SEVERITY_INFO);
+        if (slow) {
+            int straggler = v->kind == ARGUS_VERDICT_COMPUTE_STRAGGLER;
+
+            assert_true(straggler || v->kind == ARGUS_VERDICT_WORKLOAD_IMBALANCE);
+            assert_int_equal(v->culprits[0].rank, straggler ? 5 : 2);
+            for (size_t i = 0; i < v->n_findings; i++)
+                found |= v->findings[i].kind != v->kind && v->findings[i].n_culprits &&
+                         v->findings[i].culprits[0].rank == (straggler ? 2 : 5);
+            assert_true(found);
+        } else {
+            assert_int_equal(v->kind, ARGUS_VERDICT_WORKLOAD_IMBALANCE);
+            assert_int_equal(v->n_culprits, 2);
+        }
+        argus_verdict_destroy(v);
+    }
+}
+
+static void slow_experts(struct job_spec *s, int shard, double factor)
+{
+    for (int r = 0; r < s->world; r++) {
+        struct job_fault *f;
+
+        if (r / s->tp % s->ep != shard)
+            continue;
+        f = job_spec_fault(s, JOB_SLOW_KERNEL);
+        f->rank = r;
+        f->factor = factor;
+        f->pattern = "expert";
+    }
+}
+
+/* The same experts have more to do on every replica, in kernels of the same grid: nobody's GPU is slow,
+ * unless one is. */
+static void expert_shards(void **state)
+{
+    static const struct {
+        int world, ep, tp, names;
+    } rows[] = {{12, 4, 1, 0}, {8, 4, 1, 1}, {8, 2, 1, 0}, {4, 2, 1, 0}, {12, 3, 2, 1}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        for (double factor = 1.2; factor < 2; factor += 0.5) {
+            struct job_spec s;
+            struct job_fault *f;
+            struct argus_verdict *v;
+
+            job_spec_init(&s, rows[i].world);
+            s.ep = rows[i].ep;
+            s.tp = rows[i].tp;
+            s.names = rows[i].names;
+            slow_experts(&s, 1, factor);
+            v = job_verdict(&s);
+            /* 20 % on the experts of one half is 4 % on the rank: too little to speak of */
+            if (factor > 1.3 || v->kind != ARGUS_VERDICT_OK)
+                job_expect(v, ARGUS_VERDICT_MOE_IMBALANCE, -1);
+            for (size_t j = 0; j < v->n_findings; j++)
+                assert_int_not_equal(v->findings[j].kind, ARGUS_VERDICT_COMPUTE_STRAGGLER);
+            argus_verdict_destroy(v);
+
+            if (rows[i].world < 8)
+                continue;
+            /* the second replica of that shard, and one of another */
+            for (int slow = (1 + s.ep) * s.tp; slow <= (2 + s.ep) * s.tp; slow += s.tp) {
+                f = job_spec_fault(&s, JOB_SLOW_RANK);
+                f->rank = slow % s.world;
+                f->factor = factor < 1.3 ? 1.15 : 1.6;
+                v = job_verdict(&s);
+                if (v->kind != ARGUS_VERDICT_COMPUTE_STRAGGLER || v->culprits[0].rank != f->rank)
+                    fail_msg("world %d ep %d factor %.1f: %s, expected rank %d", s.world, s.ep,
+                             factor, argus_verdict_kind_name(v->kind), f->rank);
+                assert_int_equal(v->n_culprits, 1);
+                argus_verdict_destroy(v);
+                s.n_faults--;
+            }
+        }
+}
+
+/* Experts of one half of the ranks that have more to do, and some more on another rank each step: one fault,
+ * not halves of unlike GPUs beside it. */
+static void uneven_experts_are_no_split(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 4; seed++) {
+        struct job_spec s;
+        struct job_fault *f;
+        struct argus_verdict *v;
+
+        job_spec_init(&s, 4);
+        s.ep = s.tp = 2;
+        s.seed = seed;
+        s.noise = 0.03;
+        slow_experts(&s, 1, 1.5);
+        f = job_spec_fault(&s, JOB_MOE_HOT);
+        f->rank = -1;
+        f->factor = 2;
+        v = job_verdict(&s);
+        if (v->kind != ARGUS_VERDICT_OK)
+            job_expect(v, ARGUS_VERDICT_MOE_IMBALANCE, -1);
+        for (size_t i = 0; i < v->n_findings; i++)
+            assert_int_not_equal(v->findings[i].kind, ARGUS_VERDICT_SPLIT);
+        argus_verdict_destroy(v);
+    }
+}
+
+/* Memory that is slow says nothing about what a shard's experts are asked for: the ranks are found
+ * whichever replicas they hold, and what half of two ranks costs is counted kernel by kernel. */
+static void slow_memory_beside_experts(void **state)
+{
+    static const struct {
+        int world, ep, first, second;
+        enum argus_verdict_kind kind;
+    } rows[] = {
+        {2, 2, 1, -1, ARGUS_VERDICT_SPLIT},
+        {8, 2, 1, 3, ARGUS_VERDICT_COMPUTE_STRAGGLER}, /* half of the replicas of a shard */
+        {8, 4, 1, 5, ARGUS_VERDICT_COMPUTE_STRAGGLER}, /* all of them */
+        {8, 4, 1, 2, ARGUS_VERDICT_COMPUTE_STRAGGLER},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct job_spec s;
+        struct job_fault *f = job_one(&s, rows[i].world, JOB_SLOW_FAMILY, rows[i].first);
+        struct argus_verdict *v;
+        size_t named;
+
+        s.ep = rows[i].ep;
+        f->factor = 2;
+        f->memory = 1;
+        if (rows[i].second >= 0) {
+            f = job_spec_fault(&s, JOB_SLOW_FAMILY);
+            f->rank = rows[i].second;
+            f->factor = 2;
+            f->memory = 1;
+        }
+        v = job_verdict(&s);
+        if (v->kind != rows[i].kind)
+            fail_msg("row %zu: %s", i, argus_verdict_kind_name(v->kind));
+        named = v->n_culprits;
+        for (size_t j = 0; j < v->n_findings; j++)
+            named += v->findings[j].n_culprits;
+        if (rows[i].second >= 0) {
+            assert_int_equal(named, 2);
+            assert_string_equal(v->subkind, "memory");
+        }
+        /* its memory-bound kernels are 7.5 % of the step, once more */
+        assert_true(v->slowdown > 1.06 && v->slowdown < 1.10);
+        argus_verdict_destroy(v);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(busy_beside_another),
+        cmocka_unit_test(imbalances),
+        cmocka_unit_test(expert_shards),
+        cmocka_unit_test(slow_memory_beside_experts),
+        cmocka_unit_test(uneven_experts_are_no_split),
+    };
+
+    return cmocka_run_group_tests_name("detect: workload", tests, job_setup, job_teardown);
+}
