@@ -10,7 +10,8 @@
  *   ACTIVE    our callbacks, our kinds
  *   YIELDED   another client has the callbacks: we call nothing of CUPTI that
  *             could disturb it, and look now and then whether it has finished
- *   STOPPED   for good: refused, or its timestamps are useless
+ *   STOPPED   for good: refused, its timestamps are useless, or other clients
+ *             have kept all the buffers there may be
  *
  * Whether kernels are being traced by anyone can be asked without a
  * subscriber: KERNEL and CONCURRENT_KERNEL exclude each other, so enabling
@@ -45,8 +46,8 @@ static struct {
     int in_flush; /* atomic: the worker is inside CUPTI */
     bool enabled[KINDS];
     bool graphs_coarse;
-    bool useless; /* stopped for its timestamps: from gap_from on there is nothing */
-    bool can_ask; /* the KERNEL question works here */
+    bool can_ask;           /* the KERNEL question works here */
+    enum argus_reason lost; /* stopped after it had begun: from gap_from on there is nothing */
     struct cupti_counts counts;
     /* On the monotonic clock; the first four 0: not yet. */
     int64_t last_flush, last_record, last_poll, yielded_at, started;
@@ -267,6 +268,13 @@ static void flush(struct argus_moment now, uint32_t flags)
         __atomic_store_n(&cu.known_until, now.real, __ATOMIC_RELAXED);
 }
 
+static void stop(enum argus_reason reason, int code)
+{
+    argus_ring_standdown(ARGUS_SOURCE_CUPTI, reason, code);
+    cu.lost = reason;
+    __atomic_store_n(&cu.state, STOPPED, __ATOMIC_RELEASE);
+}
+
 /* Bad timestamps come in floods once device buffers go wrong.  One remedy a
  * window, each stronger than the one before. */
 static void watch_validity(struct argus_moment now)
@@ -300,25 +308,30 @@ static void watch_validity(struct argus_moment now)
         break;
     default:
         disable_kinds();
-        argus_ring_standdown(ARGUS_SOURCE_CUPTI, ARGUS_REASON_INVALID_TIMES, 0);
         cu.gap_from = cu.counts.newest_end;
-        cu.useless = true;
-        __atomic_store_n(&cu.state, STOPPED, __ATOMIC_RELEASE);
+        stop(ARGUS_REASON_INVALID_TIMES, 0);
         break;
     }
 }
 
-static void useless_gap(struct argus_moment now)
+static void lost_gap(struct argus_moment now)
 {
     cu.last_poll = now.mono;
-    gap(cu.gap_from, now.real, ARGUS_REASON_INVALID_TIMES);
+    gap(cu.gap_from, now.real, cu.lost);
     cu.gap_from = now.real;
 }
 
 static void rearm(struct argus_moment now)
 {
-    int rc = arm();
+    int rc;
 
+    if (!argus_pool_renew()) {
+        argus_debug("cupti: other clients have all the buffers");
+        stop(ARGUS_REASON_OTHER_CLIENT, CU_MAX_LIMIT_REACHED);
+        lost_gap(now);
+        return;
+    }
+    rc = arm();
     if (rc != CU_OK) {
         argus_debug("cupti: refused again, code %d", rc);
         argus_ring_standdown(ARGUS_SOURCE_CUPTI, ARGUS_REASON_OTHER_CLIENT, rc);
@@ -410,8 +423,8 @@ void argus_cupti_turn(struct argus_moment now)
         break;
     case STOPPED:
         drain(now, false);
-        if (cu.useless && now.mono - cu.last_poll >= argus_cupti_pace.poll_every)
-            useless_gap(now);
+        if (cu.lost && now.mono - cu.last_poll >= argus_cupti_pace.poll_every)
+            lost_gap(now);
         break;
     default:
         break;
@@ -437,8 +450,8 @@ void argus_cupti_finish(void)
         break;
     case STOPPED:
         drain(now, true);
-        if (cu.useless)
-            useless_gap(now);
+        if (cu.lost)
+            lost_gap(now);
         break;
     default:
         break;

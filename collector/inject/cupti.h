@@ -31,8 +31,12 @@ void argus_pool_completed(void *context, uint32_t stream, uint8_t *buffer, size_
                           size_t valid);
 /* From the worker: the next buffer CUPTI has given back, or -1. */
 int argus_pool_next(uint8_t **buffer, size_t *valid);
-/* Clears what was used and lends it again. */
+/* Clears what was used and lends it again; an orphan is unmapped. */
 void argus_pool_recycle(int index, size_t used);
+/* From the worker, before the callbacks are registered again: what is still
+ * lent will hardly come back, its places get fresh buffers.  False when there
+ * is nothing left to lend. */
+bool argus_pool_renew(void);
 /* Keeps some buffers free, outside every callback. */
 void argus_pool_top_up(void);
 bool argus_pool_ever_requested(void);
