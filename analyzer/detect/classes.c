@@ -11,6 +11,7 @@
 #define MIN_SHARE 0.002 /* of the compute time */
 #define MIN_CLASSES 3
 #define MIN_AGREEMENT 0.8
+#define MIN_COMPARED 0.5 /* of the compute time, where the rank has other work than its peers */
 
 void argus_class_views_clear(struct argus_class_views *v)
 {
@@ -112,6 +113,18 @@ static double reference(const struct argus_model *m, const struct argus_cohort *
     return median;
 }
 
+/* Duration in the steps of the shift alone: other steps in the windows dilute it. */
+static double undiluted(const struct argus_class_view *c, const struct argus_class_views *v)
+{
+    return c->ref + (c->x - c->ref) / v->covered;
+}
+
+static int is_slower(const struct argus_class_view *c, const struct argus_class_views *v,
+                     const struct argus_slow *slow)
+{
+    return undiluted(c, v) / c->ref - 1 >= 0.4 * (slow->shift.ratio - 1);
+}
+
 static void judge(struct argus_class_views *v, const struct argus_slow *slow, double total)
 {
     double slower_time = 0, compared = 0, excess = 0, score = 0, slower_excess = 0;
@@ -121,12 +134,12 @@ static void judge(struct argus_class_views *v, const struct argus_slow *slow, do
     for (size_t i = 0; i < v->n; i++) {
         struct argus_class_view *c = &v->items[i];
         double more = (c->x - c->ref) * c->count;
-        double x = c->ref + (c->x - c->ref) / v->covered; /* undo the dilution by other steps */
+        double x = undiluted(c, v);
 
         compared += c->weight;
         score += c->weight * c->ref / (x > c->ref / 4 ? x : c->ref / 4);
         excess += more;
-        if (x / c->ref - 1 >= 0.4 * (slow->shift.ratio - 1)) {
+        if (is_slower(c, v, slow)) {
             slower_time += c->weight;
             slower_excess += more;
             v->slower++;
@@ -189,6 +202,25 @@ int argus_class_views(const struct argus_model *m, const struct argus_cohort *c,
         v->items[i].weight /= total;
     judge(v, slow, total);
     return 1;
+}
+
+int argus_class_views_alike(const struct argus_slow *slow)
+{
+    const struct argus_class_views *v = &slow->views;
+    double compared = 0, slower_time = 0;
+    int slower = 0;
+
+    for (size_t i = 0; i < v->n; i++) {
+        const struct argus_class_view *c = &v->items[i];
+
+        compared += c->weight;
+        if (is_slower(c, v, slow) && c->count >= 0.9 * c->ref_count) {
+            slower_time += c->weight;
+            slower++;
+        }
+    }
+    return compared >= MIN_COMPARED && slower >= MIN_CLASSES &&
+           slower_time >= MIN_AGREEMENT * compared;
 }
 
 /* Which kinds of kernels slow down tells what is wrong with the GPU. */

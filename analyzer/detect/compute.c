@@ -99,16 +99,22 @@ static void ratio_to_peers(void *arg, int rank, struct argus_series *q)
 }
 
 static int describe(const struct argus_model *m, struct argus_evidence *e,
-                    const struct argus_slow *slow)
+                    const struct argus_cohort *c, const struct argus_slow *slow)
 {
+    double work = c->own_amount ? argus_cohort_load(c, slow->rank) : 1;
     int bad = 0;
 
     if (slow->views.score > 0)
         bad |= argus_evidence_line(e, m, slow->rank, "compute_score", slow->views.score, 1.0,
                                    "ratio", "sum over kernel classes of share x peers' time / own");
-    bad |= argus_evidence_line(e, m, slow->rank, "compute_ratio", slow->shift.ratio, 1.0, "ratio",
+    bad |= argus_evidence_line(e, m, slow->rank, "compute_ratio", slow->shift.ratio * work, 1.0,
+                               "ratio",
                                "busy compute of a step over the peers' median, median of the steps "
                                "since onset");
+    if (c->own_amount)
+        bad |= argus_evidence_line(e, m, slow->rank, "work_ratio", work, 1.0, "ratio",
+                                   "part of that which is work: the peers' time for as many calls "
+                                   "over the peers' own");
     if (slow->views.worst >= 0) {
         const struct argus_class_view *v = &slow->views.items[slow->views.worst];
 
@@ -126,14 +132,16 @@ static int report_rank(struct scan *s, const struct argus_cohort *c, const struc
     char who[128];
 
     if (!e || argus_evidence_rank(e, slow->rank) ||
-        argus_shift_excess(&slow->shift, m, e, c, slow->rank) || describe(m, e, slow))
+        argus_shift_excess(&slow->shift, m, e, c, slow->rank) || describe(m, e, c, slow))
         return -1;
     e->stage = ARGUS_UNKNOWN;
     argus_shift_describe(&slow->shift, e);
     e->agreement = slow->views.n ? slow->views.agreement : 0.7;
     e->z = slow->z;
     e->subkind = argus_compute_subkind(&slow->views, m);
-    e->phase = argus_compute_phase(m, slow->rank, c, slow->shift.first, slow->shift.end);
+    /* more work need not lie where the kernels are slower */
+    if (!c->own_amount)
+        e->phase = argus_compute_phase(m, slow->rank, c, slow->shift.first, slow->shift.end);
     argus_evidence_text(e,
                         "%s computes %.1f %% longer than its %zu peer%s for the same kernels "
                         "(score %.2f), in %.0f %% of the steps",
@@ -156,7 +164,8 @@ static int scan_cohort(struct scan *s, const struct argus_cohort *c, const int *
     for (size_t i = 0; i < n_judged && c->n >= 2; i++)
         if (find_shift(s, c, judged[i], &slow[n]) && argus_class_views(s->m, c, &slow[n])) {
             /* more or other work is not slowness */
-            if (slow[n].views.n && slow[n].views.explained < 0.5) {
+            if ((slow[n].views.n && slow[n].views.explained < 0.5) ||
+                (c->own_amount && !argus_class_views_alike(&slow[n]))) {
                 argus_class_views_clear(&slow[n].views);
                 continue;
             }
@@ -224,6 +233,81 @@ static int widen(const struct argus_model *m, const struct argus_peer_set *set,
     return 0;
 }
 
+/* The largest set of a stage, if it is large enough to say how fast a rank beside it should be. */
+static const struct argus_peer_set *largest_set(const struct argus_model *m, int stage)
+{
+    const struct argus_peer_set *most = NULL;
+
+    for (size_t p = 0; p < m->n_peer_sets; p++)
+        if (m->peer_sets[p].stage == stage && (!most || m->peer_sets[p].n > most->n))
+            most = &m->peer_sets[p];
+    return most && most->n + 1 >= ARGUS_COMPUTE_NAMED_FROM ? most : NULL;
+}
+
+/* A rank beside those of the largest set, which is to take as long as they would for its calls. */
+static int cohort_at_own_amount(struct argus_cohort *c, const struct argus_model *m,
+                                const struct argus_peer_set *most, int rank)
+{
+    int *ranks = malloc((most->n + 1) * sizeof(int));
+    float *load = malloc(m->n_ranks * sizeof(*load));
+    struct argus_work work;
+    size_t n = 0;
+
+    if (!ranks || !load)
+        goto error;
+    for (size_t i = 0; i < most->n; i++) {
+        if (n == i && rank < most->ranks[i])
+            ranks[n++] = rank;
+        ranks[n++] = most->ranks[i];
+    }
+    if (n == most->n)
+        ranks[n++] = rank;
+    if (argus_cohort_init(c, m, ranks, n, ARGUS_COL_COMPUTE))
+        goto error;
+    c->owned = ranks;
+    c->load = load;
+    c->own_amount = 1;
+    argus_work_of(m, most->ranks, most->n, rank, &work);
+    for (size_t i = 0; i < m->n_ranks; i++)
+        load[i] = 1;
+    if (work.usual > 0)
+        load[rank] = (float)(1 + work.amount / work.usual);
+    return 0;
+error:
+    free(ranks);
+    free(load);
+    return -1;
+}
+
+/* A rank that runs the kernels of its stage more often is nobody's peer, and may be slow as well.
+ * Experts are left out: what their kernels take depends on what they are asked for.  1: some rank
+ * of the set was named. */
+static int scan_at_own_amount(struct scan *s, const struct argus_peer_set *set)
+{
+    const struct argus_model *m = s->m;
+    const struct argus_peer_set *most = largest_set(m, set->stage);
+    size_t before = s->out->n;
+
+    for (size_t i = 0; most && most != set && m->topology.ep <= 1 && i < set->n; i++) {
+        const struct argus_model_rank *own = &m->ranks[set->ranks[i]];
+        const struct argus_model_rank *other = &m->ranks[most->ranks[0]];
+        struct argus_cohort c;
+        int rc;
+
+        if (argus_model_same_kernels(m, own, other) < 0.8 ||
+            argus_model_same_kernels(m, other, own) < 0.8)
+            continue;
+        if (cohort_at_own_amount(&c, m, most, set->ranks[i]))
+            return -1;
+        c.stage = set->stage;
+        rc = argus_cohort_load(&c, set->ranks[i]) > 1 ? scan_cohort(s, &c, &set->ranks[i], 1) : 0;
+        argus_cohort_clear(&c);
+        if (rc)
+            return rc;
+    }
+    return s->out->n > before;
+}
+
 int argus_detect_compute(const struct argus_model *m, struct argus_evidence_list *out)
 {
     struct scan s = {.m = m, .out = out};
@@ -239,7 +323,10 @@ int argus_detect_compute(const struct argus_model *m, struct argus_evidence_list
         if ((rc = widen(m, &m->peer_sets[p], &c)))
             break;
         c.stage = m->peer_sets[p].stage;
-        if (!(rc = argus_cohort_shards(&c, m)))
+        rc = c.n < ARGUS_COMPUTE_NAMED_FROM ? scan_at_own_amount(&s, &m->peer_sets[p]) : 0;
+        if (rc > 0)
+            rc = 0;
+        else if (!rc && !(rc = argus_cohort_shards(&c, m)))
             rc = scan_cohort(&s, &c, m->peer_sets[p].ranks, m->peer_sets[p].n);
         argus_cohort_clear(&c);
     }

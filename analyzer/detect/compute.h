@@ -52,6 +52,9 @@ double argus_class_covered(const struct argus_model_rank *r, int first, int end)
 /* 1, and `slow->views`, which is empty (n == 0) where there are no classes; 0: no memory. */
 int argus_class_views(const struct argus_model *m, const struct argus_cohort *c,
                       struct argus_slow *slow);
+/* 1: the rank spends most of its time in kernels of its peers, runs nearly all of them as often or
+ * more often, and each of them takes longer: fewer and longer calls may be other work. */
+int argus_class_views_alike(const struct argus_slow *slow);
 void argus_class_views_clear(struct argus_class_views *v);
 /* "clock", "memory", "compute-bound", "one-class", "shared-gpu" or NULL. */
 const char *argus_compute_subkind(const struct argus_class_views *v, const struct argus_model *m);

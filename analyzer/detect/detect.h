@@ -96,7 +96,9 @@ struct argus_cohort {
     int widened; /* 1: ranks of other stages that run the same kernels are among them */
     int *owned;  /* NULL or what `ranks` points to */
     float
-        *load; /* NULL or [model's ranks]: compute that its experts ask of a rank, over the usual */
+        *load; /* NULL or [model's ranks]: compute that is asked of a rank, by its experts or by the
+                * number of its calls, over the usual */
+    int own_amount; /* 1: by the number of its calls */
 };
 #define ARGUS_COHORT_LARGE 8 /* from here one rank does not move the median */
 
@@ -121,6 +123,15 @@ double argus_cohort_least(const struct argus_cohort *c, const struct argus_model
  * the number of points (steps where either is missing are left out). */
 int argus_cohort_ratio(const struct argus_cohort *c, const struct argus_model *m, int rank_index,
                        double *q, int *at);
+/* What a rank has to do against the median of the others, ns over its whole job. */
+struct argus_work {
+    double usual;  /* the others' kernels */
+    double amount; /* what the rank has more: calls, and kernels that the others do not run */
+    double speed;  /* what slower kernels account for, where they are the same */
+};
+/* All 0: no memory. */
+void argus_work_of(const struct argus_model *m, const int *ranks, size_t n_ranks, int rank,
+                   struct argus_work *work);
 /* Shift of a ratio whose healthy level is 1: against its own past where it changed, else against 1
  * (then ARGUS_CHANGE_CONSTANT: high from the first point). */
 struct argus_change argus_ratio_change(const double *q, size_t n, double min_ratio,

@@ -21,81 +21,36 @@
 struct scan {
     const struct argus_model *m;
     struct argus_evidence_list *out;
+    const float **slow; /* by rank: what slower kernels add to its steps; NULL: none */
     double *q;
     int *at, *top;
 };
 
-/* Time of a rank in classes that come and go, those that the recorder pools among them: grids
- * that follow the data may be so many that most of them are rare. */
-static double irregular(const struct argus_model *m, const struct argus_model_rank *r)
+static void find_slow(struct scan *s)
 {
-    double sum = r->pooled;
+    for (size_t i = 0; i < s->out->n; i++) {
+        const struct argus_evidence *e = &s->out->items[i];
 
-    for (size_t k = 0; k < r->n_classes; k++)
-        if (m->kernel_classes[r->classes[k].kernel_class].kind != ARGUS_CLASS_COPY &&
-            !argus_rank_class_regular(r, &r->classes[k]))
-            for (int w = 0; w < r->n_windows; w++)
-                sum += (double)r->classes[k].sum[w];
-    return sum;
+        for (size_t h = 0; h < e->n_hit && e->kind == ARGUS_VERDICT_COMPUTE_STRAGGLER; h++)
+            s->slow[e->hit[h]] = &e->excess[h * (size_t)s->m->n_steps];
+    }
 }
 
-/* Calls and mean typical duration of a regular class; 0 calls: not run, or irregular. */
-static double regular_calls(const struct argus_model_rank *r, int kernel_class, double *x)
+/* Compute of a step without what slower kernels add to it. */
+static double at_speed(const struct scan *s, const struct argus_cohort *c, int rank, int k)
 {
-    const struct argus_rank_class *k = argus_rank_find_class(r, kernel_class);
-    double time = 0, calls = 0;
-
-    *x = 0;
-    if (!k || !argus_rank_class_regular(r, k))
-        return 0;
-    for (int w = 0; w < r->n_windows; w++) {
-        calls += (double)k->count[w];
-        time += isnan(k->typical[w]) ? 0 : (double)(k->count[w] * k->typical[w]);
-    }
-    *x = calls > 0 ? time / calls : 0;
-    return calls;
+    return (double)argus_rank_col(&s->m->ranks[rank], c->column, k) -
+           (s->slow[rank] ? (double)s->slow[rank][k] : 0);
 }
 
-/* Time of rank i that the counts and classes of the others do not account for, against the time
- * that slower kernels account for; both in ns over the whole job.  Classes that come and go are
- * weighed together. */
-static void account(const struct argus_model *m, const struct argus_cohort *c, int i,
-                    double *amount, double *speed)
+/* Of that, a rank against the others. */
+static int ratio_to_others(struct scan *s, const struct argus_cohort *c, int rank)
 {
-    const struct argus_model_rank *r = &m->ranks[i];
-    double *x = malloc(2 * (c->n + 1) * sizeof(*x)), *calls = x + c->n + 1;
-    size_t n = 0;
+    int points = argus_cohort_ratio(c, s->m, rank, s->q, s->at);
 
-    *amount = *speed = 0;
-    for (size_t j = 0; x && j < c->n; j++)
-        if (c->ranks[j] != i)
-            x[n++] = irregular(m, &m->ranks[c->ranks[j]]);
-    if (x && n)
-        *amount = irregular(m, r) - argus_median_inplace(x, n);
-    for (int kc = 0; x && (size_t)kc < m->n_kernel_classes; kc++) {
-        double own_x, own_calls, ref_x, ref_calls;
-
-        if (m->kernel_classes[kc].kind == ARGUS_CLASS_COPY)
-            continue;
-        own_calls = regular_calls(r, kc, &own_x);
-        n = 0;
-        for (size_t j = 0; j < c->n; j++)
-            if (c->ranks[j] != i) {
-                calls[n] = regular_calls(&m->ranks[c->ranks[j]], kc, &x[n]);
-                n++;
-            }
-        ref_calls = argus_median_inplace(calls, n);
-        ref_x = argus_median_inplace(x, n);
-        if (isnan(ref_calls))
-            continue;
-        if (ref_calls > 0 && ref_x > 0 && own_calls > 0) {
-            *speed += own_calls * (own_x - ref_x);
-            *amount += (own_calls - ref_calls) * ref_x;
-        } else {
-            *amount += own_calls * own_x - ref_calls * ref_x;
-        }
-    }
-    free(x);
+    for (int p = 0; p < points && s->slow[rank]; p++)
+        s->q[p] = at_speed(s, c, rank, s->at[p]) / argus_cohort_reference(c, s->m, rank, s->at[p]);
+    return points;
 }
 
 static double compute_of(const struct argus_model *m, int i)
@@ -120,9 +75,9 @@ static int add_excess(struct scan *s, const struct argus_cohort *c, struct argus
             continue;
         if (!(x = argus_evidence_excess(e, s->m, c->ranks[i])))
             return -1;
-        points = argus_cohort_ratio(c, s->m, c->ranks[i], s->q, s->at);
+        points = ratio_to_others(s, c, c->ranks[i]);
         for (int p = 0; p < points; p++) {
-            double own = (double)argus_rank_col(&s->m->ranks[c->ranks[i]], c->column, s->at[p]);
+            double own = at_speed(s, c, c->ranks[i], s->at[p]);
 
             if (s->q[p] > 1)
                 x[s->at[p]] = (float)(own - own / s->q[p]);
@@ -144,8 +99,7 @@ static int leaders(struct scan *s, const struct argus_cohort *c, double *ratio)
         if (!m->use[k])
             continue;
         for (size_t i = 0; i < c->n; i++) {
-            double v = (double)argus_rank_col(&m->ranks[c->ranks[i]], c->column, k) /
-                       argus_cohort_load(c, c->ranks[i]);
+            double v = at_speed(s, c, c->ranks[i], k) / argus_cohort_load(c, c->ranks[i]);
 
             if (v > most) {
                 most = v;
@@ -206,11 +160,24 @@ static int is_expert(const struct argus_model *m, const struct argus_cohort *c)
     return expert > other;
 }
 
+/* How a text about what a rank has to do goes on, the more the worse. */
+enum { NOT_SLOWER, SOME_SLOWER, SLOW };
+
+static const char *const speeds[] = {", none of them slower", ", some of them slower",
+                                     ", whatever their speed"};
+
+static int speed_of(const struct scan *s, int rank, const struct argus_work *w)
+{
+    if (s->slow[rank])
+        return SLOW;
+    return w->speed >= (MIN_RATIO - 1) * w->usual ? SOME_SLOWER : NOT_SLOWER;
+}
+
 static int report(struct scan *s, const struct argus_cohort *c, int rank, double ratio,
-                  double share, size_t n_leaders, double amount, double speed)
+                  double share, size_t n_leaders, const struct argus_work *w)
 {
     const struct argus_model *m = s->m;
-    int moe = is_expert(m, c);
+    int moe = is_expert(m, c), slow = rank >= 0 && s->slow[rank];
     struct argus_evidence *e = argus_evidence_add(
         s->out, "workload", moe ? ARGUS_VERDICT_MOE_IMBALANCE : ARGUS_VERDICT_WORKLOAD_IMBALANCE);
 
@@ -221,21 +188,23 @@ static int report(struct scan *s, const struct argus_cohort *c, int rank, double
     e->effect = ratio - 1;
     e->pattern = rank >= 0 ? "persistent" : "rotating";
     e->persistence = rank >= 0 ? share : 0.9;
-    if (argus_evidence_line(e, m, rank, "compute_ratio", ratio, 1.0, "ratio",
-                            "the busiest rank of a step over the median, median of the steps") ||
+    /* of a slow rank that ratio is more than its work, which stands beside its speed */
+    if ((!slow &&
+         argus_evidence_line(e, m, rank, "compute_ratio", ratio, 1.0, "ratio",
+                             "the busiest rank of a step over the median, median of the steps")) ||
         argus_evidence_line(e, m, rank, "leader_share", share, NAN, "share",
                             "steps in which the most frequent leader leads"))
         return -1;
     if (rank >= 0) {
-        if (argus_evidence_line(e, m, rank, "more_work_ms", amount / 1e6, NAN, "ms",
+        if (argus_evidence_line(e, m, rank, "more_work_ms", w->amount / 1e6, NAN, "ms",
                                 "time of calls and kernels that the peers do not have") ||
-            argus_evidence_line(e, m, rank, "slower_kernels_ms", speed / 1e6, NAN, "ms",
+            argus_evidence_line(e, m, rank, "slower_kernels_ms", w->speed / 1e6, NAN, "ms",
                                 "time by which the same kernels are slower"))
             return -1;
         argus_evidence_text(e,
                             "rank %d has %.0f %% more to compute than its peers: more or larger "
-                            "kernels, none of them slower",
-                            m->ranks[rank].rank, 100 * (ratio - 1));
+                            "kernels%s",
+                            m->ranks[rank].rank, 100 * (ratio - 1), speeds[speed_of(s, rank, w)]);
     } else {
         argus_evidence_text(e,
                             "the busiest rank of a step computes %.0f %% more than the others, and "
@@ -308,17 +277,20 @@ static int report_shard(struct scan *s, const struct argus_cohort *c)
 /* Has this rank more to do, in the median step by at least `least` and in `hold` of all steps?
  * *ratio: how much more. */
 static int is_busy(struct scan *s, const struct argus_cohort *c, int rank, double least,
-                   double hold, double *ratio, double *amount, double *speed)
+                   double hold, double *ratio, struct argus_work *w)
 {
-    int points = argus_cohort_ratio(c, s->m, rank, s->q, s->at), held = 0;
+    int points = ratio_to_others(s, c, rank), held = 0;
 
     for (int i = 0; i < points; i++)
         held += s->q[i] >= MIN_RATIO;
     *ratio = argus_median(s->q, (size_t)points);
     if (!(*ratio >= least) || (double)held < hold * points)
         return 0;
-    account(s->m, c, rank, amount, speed);
-    return *amount > 0 && *amount > *speed;
+    argus_work_of(s->m, c->ranks, c->n, rank, w);
+    /* what it is slower by is taken off already: then the amount is to be most of the rest */
+    if (s->slow[rank])
+        return w->amount >= 0.5 * (*ratio - 1) * w->usual;
+    return w->amount > 0 && w->amount > w->speed;
 }
 
 /* One rank leads, or hides that others have about as much to do: with one of them relieved the rest
@@ -327,42 +299,47 @@ static int report_busy(struct scan *s, const struct argus_cohort *c, int leader,
                        double hold)
 {
     struct argus_evidence *e = NULL;
-    double ratio, amount, speed, least;
-    int points = argus_cohort_ratio(c, s->m, leader, s->q, s->at);
+    struct argus_work work;
+    double ratio, least;
+    int points = ratio_to_others(s, c, leader), slowest = NOT_SLOWER, speed;
 
     least = fmax(MIN_RATIO, 1 + ALIKE * (argus_median(s->q, (size_t)points) - 1));
-    if (is_busy(s, c, leader, MIN_RATIO, hold, &ratio, &amount, &speed)) {
-        if (report(s, c, leader, ratio, share, 1, amount, speed))
+    if (is_busy(s, c, leader, MIN_RATIO, hold, &ratio, &work)) {
+        if (report(s, c, leader, ratio, share, 1, &work))
             return -1;
         e = &s->out->items[s->out->n - 1];
+        slowest = speed_of(s, leader, &work);
     }
     for (size_t i = 0; i < c->n; i++) {
         int rank = c->ranks[i];
 
-        if (rank == leader || !is_busy(s, c, rank, least, hold, &ratio, &amount, &speed))
+        if (rank == leader || !is_busy(s, c, rank, least, hold, &ratio, &work))
             continue;
+        speed = speed_of(s, rank, &work);
+        slowest = speed > slowest ? speed : slowest;
         if (!e) {
-            if (report(s, c, rank, ratio, share, 1, amount, speed))
+            if (report(s, c, rank, ratio, share, 1, &work))
                 return -1;
             e = &s->out->items[s->out->n - 1];
         } else if (add_excess(s, c, e, rank) || argus_evidence_rank(e, rank) ||
-                   argus_evidence_line(e, s->m, rank, "compute_ratio", ratio, 1.0, "ratio",
-                                       "this rank over the median, median of the steps")) {
+                   (!s->slow[rank] &&
+                    argus_evidence_line(e, s->m, rank, "compute_ratio", ratio, 1.0, "ratio",
+                                        "this rank over the median, median of the steps"))) {
             return -1;
         }
     }
     if (e && e->n_ranks > 1)
         argus_evidence_text(e,
                             "%zu ranks have up to %.0f %% more to compute than their peers: more "
-                            "or larger kernels, none of them slower",
-                            e->n_ranks, 100 * e->effect);
+                            "or larger kernels%s",
+                            e->n_ranks, 100 * e->effect, speeds[slowest]);
     return 0;
 }
 
 static int scan_cohort(struct scan *s, const struct argus_cohort *c)
 {
     size_t *led = calloc(s->m->n_ranks + 1, sizeof(*led)), most = 0, n_leaders = 0, reported;
-    double ratio, uneven_ratio, amount, speed;
+    double ratio, uneven_ratio;
     int n, who = -1, uneven = 0, onset = ARGUS_UNKNOWN, rc = 0;
 
     if (!led)
@@ -396,6 +373,7 @@ static int scan_cohort(struct scan *s, const struct argus_cohort *c)
         c->n >= 2) {
         /* a few slow ranks in turn are episodes: leaders must alternate; and their kernels must
          * not be slower, else they are slow ranks */
+        struct argus_work work;
         double slower = 0, all = 0;
         int changes = 0;
 
@@ -404,12 +382,12 @@ static int scan_cohort(struct scan *s, const struct argus_cohort *c)
         for (size_t i = 0; i < s->m->n_ranks; i++) {
             if (led[i] * 50 < (size_t)uneven || led[i] <= 1)
                 continue;
-            account(s->m, c, (int)i, &amount, &speed);
-            slower += speed > 0 ? speed : 0;
+            argus_work_of(s->m, c->ranks, c->n, (int)i, &work);
+            slower += work.speed > 0 ? work.speed : 0;
             all += compute_of(s->m, (int)i);
         }
         if (changes >= 3 && changes * 10 >= uneven && slower < 0.01 * all)
-            rc = report(s, c, -1, uneven_ratio, (double)most / uneven, n_leaders, 0, 0);
+            rc = report(s, c, -1, uneven_ratio, (double)most / uneven, n_leaders, NULL);
         if (!rc && s->out->n && !strcmp(s->out->items[s->out->n - 1].detector, "workload"))
             s->out->items[s->out->n - 1].onset = onset;
     }
@@ -428,8 +406,10 @@ int argus_detect_workload(const struct argus_model *m, struct argus_evidence_lis
     s.q = malloc(steps * sizeof(double));
     s.at = malloc(steps * sizeof(int));
     s.top = malloc(steps * sizeof(int));
-    if (!s.q || !s.at || !s.top || !ranks)
+    s.slow = calloc(m->n_ranks + 1, sizeof(*s.slow));
+    if (!s.q || !s.at || !s.top || !s.slow || !ranks)
         goto out;
+    find_slow(&s);
     rc = 0;
     for (int stage = 0; stage < m->topology.pp && !rc; stage++) {
         struct argus_cohort c;
@@ -450,6 +430,7 @@ out:
     free(s.q);
     free(s.at);
     free(s.top);
+    free(s.slow);
     free(ranks);
     return rc;
 }

@@ -69,6 +69,121 @@ static void busy_beside_another(void **state)
     }
 }
 
+static const struct argus_finding *finding(const struct argus_verdict *v,
+                                           enum argus_verdict_kind kind)
+{
+    for (size_t i = 0; i < v->n_findings; i++)
+        if (v->findings[i].kind == kind)
+            return &v->findings[i];
+    return NULL;
+}
+
+static void more_to_do(struct job_spec *s, int world, double amount, double speed)
+{
+    struct job_fault *f = job_one(s, world, JOB_IMBALANCE, 2);
+
+    f->factor = amount;
+    f = job_spec_fault(s, JOB_SLOW_RANK);
+    f->rank = 2;
+    f->factor = speed;
+}
+
+/* One rank has more to do on a GPU that is slow, too: it is both, each for its part of the cost. */
+static void busy_and_slow(void **state)
+{
+    static const struct {
+        int world, pp, tp;
+        double amount, speed;
+    } rows[] = {
+        {4, 1, 1, 1.15, 1.4}, {8, 1, 1, 1.15, 1.4}, {16, 1, 1, 1.15, 1.4},
+        {4, 1, 1, 1.3, 1.3},  {8, 1, 1, 1.3, 1.3},  {16, 1, 1, 1.3, 1.3},
+        {16, 1, 2, 1.3, 1.3}, {16, 2, 1, 1.3, 1.3}, {8, 1, 1, 1.5, 1.1},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        enum argus_verdict_kind kind = rows[i].amount > rows[i].speed
+                                           ? ARGUS_VERDICT_WORKLOAD_IMBALANCE
+                                           : ARGUS_VERDICT_COMPUTE_STRAGGLER;
+        struct job_spec s;
+        struct argus_verdict *v;
+        const struct argus_finding *f;
+        double amount, speed, peers, ratio;
+
+        more_to_do(&s, rows[i].world, rows[i].amount, rows[i].speed);
+        s.pp = rows[i].pp;
+        s.tp = rows[i].tp;
+        v = job_verdict(&s);
+        job_expect(v, kind, 2);
+        assert_int_equal(v->n_findings, 1);
+        f = finding(v, kind == ARGUS_VERDICT_COMPUTE_STRAGGLER ? ARGUS_VERDICT_WORKLOAD_IMBALANCE
+                                                               : ARGUS_VERDICT_COMPUTE_STRAGGLER);
+        assert_non_null(f);
+        assert_int_equal(f->n_culprits, 1);
+        assert_int_equal(f->culprits[0].rank, 2);
+        assert_true(v->gpu_hours >= f->gpu_hours && f->gpu_hours > 0);
+        /* a layer's worth of kernels is repeated, about nine tenths of what there is */
+        amount = 1 + 0.9 * (rows[i].amount - 1);
+        speed = rows[i].speed;
+        assert_true(fabs(job_evidence(v, "work_ratio", &peers) - amount) < 0.05);
+        assert_true(fabs(1 / job_evidence(v, "compute_score", &peers) - speed) < 0.03);
+        /* neither is charged for the other: together the time that the rank takes longer */
+        ratio = job_evidence(v, "compute_ratio", &peers);
+        assert_true(fabs(ratio - amount * speed) < 0.1);
+        assert_true((v->gpu_hours + f->gpu_hours) / v->job.gpu_hours < 1 - 1 / ratio + 0.02);
+        argus_verdict_destroy(v);
+    }
+}
+
+/* More calls, or fewer and longer ones, are no slow GPU, nor are they beside one slower kernel or
+ * larger grids. */
+static void busy_is_not_slow(void **state)
+{
+    (void)state;
+    for (int what = 0; what < 4; what++)
+        for (int world = 4; world <= 16; world *= 2) {
+            struct job_spec s;
+            struct argus_verdict *v;
+
+            more_to_do(&s, world, what == 1 ? 0.5 : 1.3, what == 1 ? 2.5 : 1.2);
+            if (what == 0)
+                s.n_faults = 1;
+            if (what == 2) {
+                s.faults[1].kind = JOB_SLOW_KERNEL;
+                s.faults[1].pattern = "flash";
+                s.faults[1].factor = 1.5;
+            }
+            if (what == 3)
+                s.faults[1].kind = JOB_LONG_SEQUENCE;
+            v = job_verdict(&s);
+            if (what != 1)
+                job_expect(v, ARGUS_VERDICT_WORKLOAD_IMBALANCE, 2);
+            if (what == 0)
+                assert_true(job_says(v, "none of them slower"));
+            if (what == 2)
+                assert_true(job_says(v, "some of them slower"));
+            assert_int_not_equal(v->kind, ARGUS_VERDICT_COMPUTE_STRAGGLER);
+            assert_null(finding(v, ARGUS_VERDICT_COMPUTE_STRAGGLER));
+            argus_verdict_destroy(v);
+        }
+}
+
+/* The GPU becomes slow in the middle: since then, and the work from the first step. */
+static void busy_then_slow(void **state)
+{
+    struct job_spec s;
+    struct argus_verdict *v;
+
+    (void)state;
+    more_to_do(&s, 8, 1.2, 1.5);
+    s.faults[1].from = 30;
+    v = job_verdict(&s);
+    job_expect(v, ARGUS_VERDICT_COMPUTE_STRAGGLER, 2);
+    assert_in_range(v->onset_step, 29, 31);
+    assert_non_null(finding(v, ARGUS_VERDICT_WORKLOAD_IMBALANCE));
+    argus_verdict_destroy(v);
+}
+
 static void slow_experts(struct job_spec *s, int shard, double factor)
 {
     for (int r = 0; r < s->world; r++) {
@@ -206,6 +321,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(busy_beside_another),
+        cmocka_unit_test(busy_and_slow),
+        cmocka_unit_test(busy_is_not_slow),
+        cmocka_unit_test(busy_then_slow),
         cmocka_unit_test(imbalances),
         cmocka_unit_test(expert_shards),
         cmocka_unit_test(slow_memory_beside_experts),

@@ -311,6 +311,9 @@ int argus_rank_class_regular(const struct argus_model_rank *r, const struct argu
  * where it has none. */
 double argus_model_alike(const struct argus_model *m, const struct argus_model_rank *a,
                          const struct argus_model_rank *b);
+/* The same, however often b runs them. */
+double argus_model_same_kernels(const struct argus_model *m, const struct argus_model_rank *a,
+                                const struct argus_model_rank *b);
 /* Median over used steps of a column of one rank; NAN: none. */
 double argus_model_rank_median(const struct argus_model *m, size_t rank_index, enum argus_column c);
 /* Step time of step k: median over ranks of DURATION; NAN: none. */

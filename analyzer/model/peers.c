@@ -108,8 +108,9 @@ int argus_rank_class_regular(const struct argus_model_rank *r, const struct argu
     return total(r, c->count) >= 0.7 * r->n_rows;
 }
 
-double argus_model_alike(const struct argus_model *m, const struct argus_model_rank *a,
-                         const struct argus_model_rank *b)
+/* Share of a's compute time in classes that b runs, at most `factor` times more or less often. */
+static double in_common(const struct argus_model *m, const struct argus_model_rank *a,
+                        const struct argus_model_rank *b, double factor)
 {
     double common = 0, all = 0;
     double steps_a = a->n_rows, steps_b = b->n_rows;
@@ -128,10 +129,22 @@ double argus_model_alike(const struct argus_model *m, const struct argus_model_r
             continue;
         calls = total(a, x->count) / steps_a;
         others = total(b, y->count) / steps_b;
-        if (calls <= 1.1 * others && others <= 1.1 * calls)
+        if (calls <= factor * others && others <= factor * calls)
             common += time;
     }
     return all > 0 ? common / all : 1;
+}
+
+double argus_model_alike(const struct argus_model *m, const struct argus_model_rank *a,
+                         const struct argus_model_rank *b)
+{
+    return in_common(m, a, b, 1.1);
+}
+
+double argus_model_same_kernels(const struct argus_model *m, const struct argus_model_rank *a,
+                                const struct argus_model_rank *b)
+{
+    return in_common(m, a, b, INFINITY);
 }
 
 static int add_to_set(struct argus_model *m, size_t set, int rank)
