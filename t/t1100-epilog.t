@@ -49,7 +49,8 @@ if [ -n "\$word" ]; then
         [ -e \$row ] && read -r raw start end <\$row || continue
         owner=\$(cat $db/\$job.uid 2>/dev/null || echo $uid)
         workdir=\$(cat $db/\$job.workdir 2>/dev/null || echo $home)
-        printf "%s\$word" \$job \$raw \$owner $gid \$start $user 'n[1-2]' "\$workdir" \\
+        nodes=\$(cat $db/\$job.nodes 2>/dev/null || echo 'n[1-2]')
+        printf "%s\$word" \$job \$raw \$owner $gid \$start $user "\$nodes" "\$workdir" \\
             "\$(cat $db/\$job.admincomment 2>/dev/null)" "" ""
         echo \$end
     done
@@ -444,6 +445,72 @@ test_expect_success 'argus sweep --accounting finds jobs of which no node knows'
     grep "1 finished, 0 left" out &&
     test "$(comment 134)" = "$good" &&
     ! grep "modify job where jobid=135" "$db/calls" &&
+    rm -f "$db"/*.row
+'
+
+# accounted JOB [KEY=VALUE...]: a job of which accounting alone knows
+accounted() {
+    job "$@" && rm -rf "$spool/n1/jobs/$1" "$spool/n1/$1.0"
+}
+
+# directory NAME JSON: a job directory with this job.json
+directory() {
+    as_user mkdir -p "$home/argus/$1/step-0" &&
+        echo "$2" | as_user tee "$home/argus/$1/job.json" >/dev/null
+}
+
+test_expect_success '... by the pattern as the plugin expands it: %a is 0 where there is no array' '
+    accounted 260 && directory 260-0 {} && rm -r "$home/argus/260" &&
+    accounted 261 && mv "$db/261.row" "$db/90_7.row" && directory 90-7 {} &&
+    rm -r "$home/argus/261" && rm -f "$home/analyze.log" &&
+    sweep --accounting --dir "%w/argus/%A-%a" >out && cat out && grep "2 finished, 0 left" out &&
+    test "$(comment 260)" = "$good" && test "$(comment 90_7)" = "$good" &&
+    rm -f "$db"/*.row
+'
+
+test_expect_success '... and a pattern that it does not know is wrong use, not a sweep without a job' '
+    accounted 262 && : >"$db/calls" &&
+    for pattern in "%w/%N/%j" "%w/argus/%n" "%w/argus/%" "%w/%j/../x" "argus/%j" ""; do
+        test_expect_code 2 env -i SLURMD_NODENAME=n1 "$ARGUS_BUILDDIR/argus" sweep --spool "$spool/%n" \
+            --slurm-path "$top/bin:/usr/bin:/bin" --accounting --dir "$pattern" >out 2>err &&
+        test_must_be_empty out && test "$(wc -l <err)" = 1 && grep "^argus sweep: --dir $pattern: " err ||
+            return 1
+    done &&
+    test ! -s "$db/calls" && test -z "$(comment 262)" && rm -f "$db"/*.row
+'
+
+test_expect_success '... of a heterogeneous job with its leader, whichever component the verdict names' '
+    accounted 263 && rm "$db/263.row" &&
+    echo "263 1000 2000" >"$db/263+0.row" && echo "n1" >"$db/263+0.nodes" &&
+    echo "264 1000 2000" >"$db/263+1.row" && echo "n2" >"$db/263+1.nodes" &&
+    sweep --accounting >out && cat out && grep "1 finished, 0 left" out &&
+    test "$(comment 263+0)" = "$good" && test -z "$(comment 263+1)" &&
+    test "$(grep -c ^args "$home/analyze.log")" = 1 &&
+    rm -f "$db"/*.row "$db"/*.nodes
+'
+
+test_expect_success '... of a requeued job with the directory of its last run' '
+    run="\"job\":\"265\",\"started\"" &&
+    accounted 265 && echo "265 5000 6000" >"$db/265.row" &&
+    directory 265 "{$run:4996000000000}" && directory 265-r1 "{$run:3000000000000}" &&
+    directory 265-r2 "{$run:5001000000000,\"restart\":2}" && as_user mkdir "$home/argus/265-r3" &&
+    as_user touch "$home/argus/265-r03" "$home/argus/265-r4" &&
+    sweep --accounting >out && cat out && grep "1 finished, 0 left" out &&
+    test "$(comment 265)" = "$good" && cat "$home/analyze.log" &&
+    grep "args analyze $home/argus/265-r2 --quiet" "$home/analyze.log" &&
+    test "$(cat "$home/argus/265-r2/.posted")" = "job=265 restart=2" &&
+    test ! -e "$home/argus/265/.posted" && rm -f "$db"/*.row
+'
+
+test_expect_success '... and not with what an earlier run left, when the last one has no data' '
+    accounted 266 && echo "266 5000 6000" >"$db/266.row" &&
+    directory 266 "{\"job\":\"266\",\"started\":1000000000000}" &&
+    sweep --accounting >out && cat out && grep "1 finished, 0 left" out &&
+    directory 266-r1 "{\"job\":\"266\",\"started\":3000000000000}" &&
+    sweep --accounting >out && grep "1 finished, 0 left" out &&
+    test -z "$(comment 266)" && test ! -e "$home/analyze.log" &&
+    rm -r "$home/argus/266-r1" && echo "266 1000 6000" >"$db/266.row" && sweep --accounting >out &&
+    test "$(comment 266)" = "$good" && grep "args analyze $home/argus/266 --quiet" "$home/analyze.log" &&
     rm -f "$db"/*.row
 '
 

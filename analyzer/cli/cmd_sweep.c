@@ -21,9 +21,11 @@
 #include "analyzer/epilog/spawn.h"
 #include "analyzer/epilog/worker.h"
 #include "analyzer/util/hostlist.h"
+#include "spank/pattern.h"
 
 #define NAME "sweep"
 #define DIR_DEFAULT "%w/argus/%j"
+#define DIR_LETTERS "ujAaw"
 /* Younger jobs are their epilog's. */
 #define AGE_DEFAULT_S 900
 
@@ -57,8 +59,8 @@ static void usage(FILE *out)
           "  --since TIME      look so far back, as sacct -S takes it (default now-2days)\n"
           "  --age S           leave jobs alone that ended less than S seconds ago\n"
           "                    (default 900)\n"
-          "  --dir PATTERN     where their directories are: %u %j %A %a %w (default\n"
-          "                    " DIR_DEFAULT ")\n"
+          "  --dir PATTERN     where their directories are, as in the plugin's dir= but\n"
+          "                    without %N: %u %j %A %a %w %% (default " DIR_DEFAULT ")\n"
           "  --comment FIELD   admin, system, comment or none, with --accounting\n"
           "                    (default admin)\n"
           "  --slurm-path LIST directories of sacct and sacctmgr, parted by ':'\n"
@@ -135,54 +137,30 @@ static int sweep_node(struct sweep *s, const char *spool)
 
 /* ---- accounting ---- */
 
-/* One component of a path: nothing that leads elsewhere. */
-static int is_component(const char *text)
-{
-    return text[0] && !strchr(text, '/') && strcmp(text, ".") && strcmp(text, "..");
-}
-
+/* The directory of the job's first run, as the plugin makes its name. */
 static int expand(const char *pattern, const struct argus_job *job, char *out, size_t size)
 {
-    char array[64], *task;
-    size_t used = 0;
+    const char *task = strchr(job->id, '_');
+    char array[32];
+    struct argus_pattern_facts facts = {
+        .user = job->user,
+        .job = job->raw,
+        .array_job = array,
+        .array_task = task ? task + 1 : "0",
+        .workdir = job->workdir,
+    };
 
     snprintf(array, sizeof(array), "%.*s", (int)strcspn(job->id, "_+"), job->id);
-    task = strchr(job->id, '_');
-    for (const char *p = pattern; *p; p++) {
-        char one[2] = {*p, '\0'};
-        const char *text = one;
+    return argus_pattern_expand(pattern, &facts, out, size, NULL);
+}
 
-        if (*p == '%') {
-            switch (*++p) {
-            case 'u':
-                text = job->user;
-                break;
-            case 'j':
-                text = job->raw;
-                break;
-            case 'A':
-                text = array;
-                break;
-            case 'a':
-                text = task ? task + 1 : "";
-                break;
-            case 'w':
-                text = job->workdir;
-                break;
-            case '%':
-                break;
-            default:
-                return -1;
-            }
-            if (*p == 'w' ? text[0] != '/' : !is_component(text))
-                return -1;
-        }
-        if (used + strlen(text) >= size)
-            return -1;
-        used += strlen(strcpy(out + used, text));
-    }
-    out[used] = '\0';
-    return 0;
+/* The job itself, or the first component of a heterogeneous one: all components share one
+ * directory and one verdict, which stand with the first. */
+static int is_leader(const struct argus_job *job)
+{
+    const char *component = strchr(job->id, '+');
+
+    return !component || !strcmp(component, "+0");
 }
 
 static int conclude(const struct argus_job *job, void *arg)
@@ -190,26 +168,25 @@ static int conclude(const struct argus_job *job, void *arg)
     struct sweep *s = arg;
     struct argus_stepconf conf;
     struct argus_queue_entry entry = {.lock = -1, .steps = &conf, .n_steps = 1};
+    const char *task = strchr(job->id, '_');
     char dir[4096], *text = NULL, *line = argus_job_line(job);
     int length;
 
-    if (line || !job->end || time(NULL) - job->end < s->age_s ||
+    if (line || !job->end || time(NULL) - job->end < s->age_s || !is_leader(job) ||
         expand(s->pattern, job, dir, sizeof(dir)) < 0) {
         free(line);
         return 0;
     }
-    length = asprintf(
-        &text,
-        "job=%s\nnode=%s\nuser=%s\nuid=%lu\ngid=%lu\ndir=%s\nnodes=%s\n"
-        "array_job=%.*s\narray_task=%s\ncomment=%s\nstarted=%lld000000000\n",
-        job->raw, s->node, job->user, (unsigned long)job->uid, (unsigned long)job->gid, dir,
-        job->nodes, strchr(job->id, '_') ? (int)strcspn(job->id, "_") : 1,
-        strchr(job->id, '_') ? job->id : "-", strchr(job->id, '_') ? strchr(job->id, '_') + 1 : "-",
-        s->comment, (long long)job->start);
+    length = asprintf(&text,
+                      "job=%s%s\nhet=%s\nnode=%s\nuser=%s\nuid=%lu\ngid=%lu\ndir=%s\nnodes=%s\n"
+                      "array_job=%.*s\narray_task=%s\ncomment=%s\nstarted=%lld000000000\n",
+                      job->raw, strchr(job->id, '+') ? "+0" : "", strchr(job->id, '+') ? "0" : "-",
+                      s->node, job->user, (unsigned long)job->uid, (unsigned long)job->gid, dir,
+                      job->nodes, task ? (int)strcspn(job->id, "_") : 1, task ? job->id : "-",
+                      task ? task + 1 : "-", s->comment, (long long)job->start);
     snprintf(entry.name, sizeof(entry.name), "%s", job->raw);
-    /* What does not pass is no job of ours: no nodes, odd names, line feeds. */
-    if (length >= 0 && !strchr(dir, '\n') &&
-        argus_stepconf_parse(text, (size_t)length, job->raw, &conf, NULL) == 0) {
+    /* What does not pass is no job of ours: no nodes, odd names. */
+    if (length >= 0 && argus_stepconf_parse(text, (size_t)length, job->raw, &conf, NULL) == 0) {
         if (argus_worker_conclude(&s->worker, &entry))
             s->finished++;
         else
@@ -328,6 +305,10 @@ int argus_cmd_sweep(int argc, char **argv)
     }
     if (argus_field_from_name(s.comment) < 0) {
         argus_cli_error(NAME, "--comment %s: admin, system, comment or none expected", s.comment);
+        return ARGUS_EXIT_USAGE;
+    }
+    if (argus_pattern_check(dir, DIR_LETTERS, true, &err) < 0) {
+        argus_cli_error(NAME, "--dir %s: %s", dir, err.text);
         return ARGUS_EXIT_USAGE;
     }
     s.node = getenv("SLURMD_NODENAME");

@@ -196,17 +196,21 @@ static int done_all(const struct argus_work *work, argus_error_t *err)
 /* For a job of which this node knows nothing but what accounting says. */
 static int conclude_only(const struct argus_work *work)
 {
-    const struct argus_stepconf *first = &work->entry->steps[0];
+    struct argus_stepconf step = work->entry->steps[0];
+    struct argus_queue_entry entry = {.lock = -1, .steps = &step, .n_steps = 1};
+    struct argus_work last = *work;
     struct argus_hostlist nodes = {0}, missing = {0};
     argus_error_t err = {""};
-    char line[8];
+    char dir[4096];
     int rc = 0;
 
-    if (argus_user_noted(first->dir, "job.json", line, sizeof(line))) {
-        rc = argus_user_nodes(work, &nodes, &err);
+    last.entry = &entry;
+    if (argus_user_last_run(&work->entry->steps[0], dir, sizeof(dir), &step.restart)) {
+        step.dir = dir;
+        rc = argus_user_nodes(&last, &nodes, &err);
         if (rc == 0) {
-            argus_user_wait(first->dir, &nodes, 0, &missing);
-            rc = conclude(work, first->dir, &missing, &err);
+            argus_user_wait(dir, &nodes, 0, &missing);
+            rc = conclude(&last, dir, &missing, &err);
         }
     }
     if (rc < 0)

@@ -48,6 +48,13 @@ int argus_user_done(const char *dir, const char *node, argus_error_t *err);
 int argus_user_nodes(const struct argus_work *work, struct argus_hostlist *nodes,
                      argus_error_t *err);
 
+/*
+ * The directory of the job's last run: step->dir or, of a job that was requeued, <step->dir>-rN.
+ * Data of an earlier run than the one that began at step->started does not count.  1 found, with
+ * the count of restarts, 0 there is none.
+ */
+int argus_user_last_run(const struct argus_stepconf *step, char *dir, size_t size, int *restart);
+
 /* Wait until every node has its .done, at most deadline_s; `missing` gets the others. */
 void argus_user_wait(const char *dir, const struct argus_hostlist *nodes, int deadline_s,
                      struct argus_hostlist *missing);
