@@ -130,6 +130,13 @@ become_epilog() {
         --record "$top/bin/argus-record" --log "$top/log" --post-s 0 --memory 0 "$@"
 }
 
+# What is left for later is taken up by `argus sweep`.
+sweep() {
+    env -i SLURMD_NODENAME=n1 "$ARGUS_BUILDDIR/argus" sweep --spool "$spool/%n" \
+        --slurm-path "$top/bin:/usr/bin:/bin" --analyze "$top/bin/argus" \
+        --record "$top/bin/argus-record" --memory 0 "$@"
+}
+
 comment() {
     cat "$db/$1.${2:-admincomment}" 2>/dev/null
 }
@@ -311,6 +318,40 @@ test_expect_success 'a marker that names the job of another user as the leader p
     grep "job 145+1: job 145 is another user" "$top/log"
 '
 
+test_expect_success 'of its nodes accounting is believed, not the list that the job had in its environment' '
+    job 270 "nodes=n[1-9]" &&
+    echo "argus:1 compute-straggler critical rank=5 node=n7 gpu=1 slowdown=1.30 conf=0.97" >"$home/line" &&
+    run_epilog --foreground &&
+    test -z "$(comment 270)" && ! grep "modify job" "$db/calls" && nothing_left &&
+    grep "job 270: .*names node n7, which is not the job" "$top/log" &&
+    job 271 nodes= &&
+    echo "argus:1 slow-link warn node=n1 link=nic peer=n3 slowdown=1.11 conf=0.9" >"$home/line" &&
+    run_epilog --foreground && test -z "$(comment 271)" && nothing_left &&
+    grep "job 271: .*names node n3, which is not the job" "$top/log" &&
+    job 272 nodes= && run_epilog --foreground && test "$(comment 272)" = "$good" && nothing_left &&
+    job 273 nodes=n1 && run_epilog --foreground && test "$(comment 273)" = "$good" && nothing_left &&
+    test "$(grep -c "^sacct .*--delimiter" "$db/calls")" = 1
+'
+
+test_expect_success '... it is asked for a line that names a node alone, and what it cannot say yet is left' '
+    job 274 && echo "argus:1 ok ranks=8 steps=60 step=10ms" >"$home/line" && run_epilog --foreground &&
+    comment 274 | grep "^argus:1 ok" && ! grep "^sacct .*--delimiter" "$db/calls" &&
+    job 275 && echo "None assigned" >"$db/275.nodes" && run_epilog --foreground &&
+    test -z "$(comment 275)" && ! grep "modify job" "$db/calls" && ls "$spool/n1/queue" | grep "^275\." &&
+    grep "job 275: .*its nodes are not in accounting yet" "$top/log" && rm "$db/275.nodes" &&
+    sweep >out && grep "1 finished, 0 left" out && test "$(comment 275)" = "$good" && nothing_left &&
+    job 276 && touch "$db/down" && run_epilog --foreground && rm "$db/down" &&
+    test -z "$(comment 276)" && ls "$spool/n1/queue" | grep "^276\." &&
+    sweep >out && grep "1 finished, 0 left" out && test "$(comment 276)" = "$good" &&
+    test "$(grep -c ^args "$home/analyze.log")" = 1 && nothing_left
+'
+
+test_expect_success 'the job of another user is not annotated by a line that names nodes' '
+    job 277 && echo 1 >"$db/277.uid" && run_epilog --foreground &&
+    test -z "$(comment 277)" && ! grep "modify job" "$db/calls" && nothing_left &&
+    grep "job 277: job 277 is another user" "$top/log"
+'
+
 test_expect_success 'somebody who holds the lock is left alone' '
     job 115 &&
     as_user mkdir "$dir/.analysis" &&
@@ -340,13 +381,6 @@ test_expect_success 'accounting that does not answer: the entry stays, a second 
     test "$(comment 117)" = "$good" &&
     test "$(grep -c ^args "$home/analyze.log")" = 1 && nothing_left
 '
-
-# What is left for later is taken up by `argus sweep`.
-sweep() {
-    env -i SLURMD_NODENAME=n1 "$ARGUS_BUILDDIR/argus" sweep --spool "$spool/%n" \
-        --slurm-path "$top/bin:/usr/bin:/bin" --analyze "$top/bin/argus" \
-        --record "$top/bin/argus-record" --memory 0 "$@"
-}
 
 test_expect_success 'argus sweep posts what could not be posted' '
     job 130 &&

@@ -10,8 +10,11 @@
 #include "analyzer/epilog/spawn.h"
 #include "analyzer/verdict/comment.h"
 
-#define OUTPUT_MAX (256u << 20)
+#define LIST_MAX (256u << 20)
 #define LIST_TIMEOUT_S 300
+/* One job, or all components of one. */
+#define JOB_MAX (32u << 20)
+#define JOB_TIMEOUT_S 30
 
 /* The first and the last one hold no line feed, whatever users do. */
 #define FORMAT                                                                                     \
@@ -109,7 +112,8 @@ int argus_jobs_each(const struct argus_slurm *slurm, const char *since, const ch
                         NULL};
 
         snprintf(delimiter, sizeof(delimiter), "--delimiter=%s", word);
-        rc = argus_spawn_capture(argv, path, env, LIST_TIMEOUT_S, OUTPUT_MAX, &output, err);
+        rc = argus_spawn_capture(argv, path, env, job ? JOB_TIMEOUT_S : LIST_TIMEOUT_S,
+                                 job ? JOB_MAX : LIST_MAX, &output, err);
         if (rc == 0)
             split(output, word, each, arg);
     }

@@ -168,77 +168,64 @@ static int list_holds(const struct argus_hostlist *nodes, const struct argus_com
     return 0;
 }
 
-int argus_worker_check_line(const struct argus_queue_entry *entry, const char *line,
-                            argus_error_t *err)
-{
-    const struct argus_stepconf *first = &entry->steps[0];
-    struct argus_hostlist nodes = {0};
-    struct argus_comment comment;
-    int rc = -1;
-
-    if (argus_comment_validate(line, err) < 0 || argus_comment_parse(line, &comment, err) < 0)
-        return -1;
-    if (!first->nodes[0] || strcmp(first->het, "-"))
-        return 0; /* not known, or a component's only: see check_components() */
-    if (argus_hostlist_expand(first->nodes, ARGUS_HOSTLIST_MAX, &nodes, err) == 0 &&
-        list_holds(&nodes, &comment.node, err) == 0 &&
-        list_holds(&nodes, &comment.peer, err) == 0 && list_holds(&nodes, &comment.oneof, err) == 0)
-        rc = 0;
-    argus_hostlist_clear(&nodes);
-    return rc;
-}
-
-struct components {
+struct record {
+    const struct argus_target *target;
+    int whole; /* the job's other components, too */
     struct argus_hostlist nodes;
     uid_t uid;
-    int foreign; /* another user's */
+    int foreign;    /* another user's */
+    int superseded; /* it ran again since */
 };
 
 static int add_nodes(const struct argus_job *job, void *arg)
 {
-    struct components *c = arg;
-    struct argus_hostlist *to = &c->nodes, names;
-    int rc = 0;
+    struct record *r = arg;
+    struct argus_hostlist names;
+    int rc = 0, same = !strcmp(job->raw, r->target->raw);
 
-    c->foreign |= job->uid != c->uid;
+    if (!same && !r->whole)
+        return 0;
+    r->foreign |= job->uid != r->uid;
+    r->superseded |= same && r->target->started && job->start > r->target->started + 1;
     if (argus_hostlist_expand(job->nodes, ARGUS_HOSTLIST_MAX, &names, NULL) < 0)
         return 0;
     for (size_t i = 0; rc == 0 && i < names.n; i++)
-        rc = argus_hostlist_add(to, names.names[i]);
+        rc = argus_hostlist_add(&r->nodes, names.names[i]);
     argus_hostlist_clear(&names);
     return rc;
 }
 
 /*
- * Nodes of all components of a heterogeneous job are known to accounting
- * alone, and which job is its first the plugin has from the job's environment,
- * where a user may write another user's.  0 the job is the user's and the line
- * names none but its nodes, -1 not so, 1 nobody can say now.
+ * Accounting alone is believed about the job's nodes: the marker's list is from the job's
+ * environment, where a user may write any, as he may write another user's job as the first
+ * component of his.  0 the job is the user's and the line names none but its nodes, -1 not so,
+ * 1 nobody can say now.
  */
-static int check_components(const struct argus_worker *worker, const struct argus_stepconf *step,
-                            const char *line, argus_error_t *err)
+static int check_nodes(const struct argus_worker *worker, const struct argus_stepconf *step,
+                       const struct argus_target *target, const struct argus_comment *comment,
+                       argus_error_t *err)
 {
-    struct components c = {.uid = step->uid};
-    struct argus_comment comment;
-    char leader[32];
-    int rc = 1;
+    int het = strcmp(step->het, "-") != 0, rc = 1;
+    struct record r = {.target = target, .whole = het, .uid = step->uid};
 
-    if (!strcmp(step->het, "-") || argus_comment_parse(line, &comment, NULL) < 0)
+    if (!het && !comment->node.n && !comment->peer.n && !comment->oneof.n)
         return 0;
-    snprintf(leader, sizeof(leader), "%.*s", (int)strcspn(step->job, "+"), step->job);
-    if (argus_jobs_each(&worker->slurm, NULL, leader, add_nodes, &c, err) == 0) {
-        if (c.foreign)
-            rc = argus_error(err, "job %s is another user's", leader);
-        else if (!c.nodes.n)
-            argus_error(err, "job %s: its components are not in accounting yet", leader);
+    if (argus_jobs_each(&worker->slurm, NULL, het ? target->raw : target->id, add_nodes, &r, err) ==
+        0) {
+        if (r.foreign)
+            rc = argus_error(err, "job %s is another user's", target->raw);
+        else if (r.superseded)
+            rc = 0; /* posting finds it out, too, and says it */
+        else if (!r.nodes.n)
+            argus_error(err, "job %s: its nodes are not in accounting yet", target->id);
         else
-            rc = list_holds(&c.nodes, &comment.node, err) == 0 &&
-                         list_holds(&c.nodes, &comment.peer, err) == 0 &&
-                         list_holds(&c.nodes, &comment.oneof, err) == 0
+            rc = list_holds(&r.nodes, &comment->node, err) == 0 &&
+                         list_holds(&r.nodes, &comment->peer, err) == 0 &&
+                         list_holds(&r.nodes, &comment->oneof, err) == 0
                      ? 0
                      : -1;
     }
-    argus_hostlist_clear(&c.nodes);
+    argus_hostlist_clear(&r.nodes);
     return rc;
 }
 
@@ -278,26 +265,30 @@ static int post(const struct argus_worker *worker, const struct argus_queue_entr
                 const char *line)
 {
     const struct argus_stepconf *step = &entry->steps[entry->n_steps - 1];
+    int field = argus_field_from_name(step->comment), rc = 0;
+    /* Nobody reads the nodes of a line that is not posted but the policy. */
+    int heard = field != ARGUS_FIELD_NONE || worker->policy.drain_after;
+    struct argus_comment comment;
     struct argus_target target;
     argus_error_t err = {""};
     enum argus_post_status status;
-    int field = argus_field_from_name(step->comment), rc;
 
-    if (argus_worker_check_line(entry, line, &err) < 0) {
+    if (argus_comment_validate(line, &err) < 0 || argus_comment_parse(line, &comment, &err) < 0) {
         complain(worker, LOG_WARNING, entry->name, err.text);
         return 1;
     }
-    rc = field == ARGUS_FIELD_NONE ? 0 : check_components(worker, step, line, &err);
+    find_target(step, &target);
+    if (heard)
+        rc = check_nodes(worker, step, &target, &comment, &err);
     for (int waited = 0, pause = 1; rc > 0 && waited + pause <= worker->post_s; pause *= 2) {
         nanosleep(&(struct timespec){.tv_sec = pause}, NULL);
         waited += pause;
-        rc = check_components(worker, step, line, &err);
+        rc = check_nodes(worker, step, &target, &comment, &err);
     }
     if (rc) {
         complain(worker, rc < 0 ? LOG_WARNING : LOG_INFO, entry->name, err.text);
         return rc < 0;
     }
-    find_target(step, &target);
     status =
         argus_accounting_post_retry(&worker->slurm, &target, field, line, worker->post_s, &err);
     if (status == ARGUS_POST_DONE) {

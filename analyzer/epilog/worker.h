@@ -44,9 +44,4 @@ int argus_worker_run(const struct argus_worker *worker, const char *entry);
  */
 int argus_worker_conclude(const struct argus_worker *worker, const struct argus_queue_entry *entry);
 
-/* May this line be posted for this job?  It keeps to the comment's grammar and
- * every node that it names is the job's. */
-int argus_worker_check_line(const struct argus_queue_entry *entry, const char *line,
-                            argus_error_t *err);
-
 #endif /* ARGUS_EPILOG_WORKER_H */
