@@ -82,6 +82,9 @@ cat >"$top/bin/argus" <<STUB
     echo "nice \$(nice) oom \$(cat /proc/self/oom_score_adj)"
 } >>$home/analyze.log
 [ ! -e $home/slow ] || sleep 2
+stuck=$home/stuck-\$(basename "\$2")
+[ ! -e \$stuck ] || { echo "\$\$ \$PPID" >\$stuck.pids.new && mv \$stuck.pids.new \$stuck.pids; }
+for i in \$(seq 3000); do [ -e \$stuck ] || break; sleep 0.1; done
 cat $home/line
 [ ! -e $home/refused ] || { cat $home/refused >&2; exit 1; }
 [ ! -e $home/killed ] || kill -KILL \$\$
@@ -96,6 +99,12 @@ chmod 755 "$top"/bin/*
 echo "slurm 22.05.8" >"$db/version"
 
 good="argus:1 compute-straggler critical rank=5 node=n2 gpu=1 slowdown=1.30 since=15 lost=0.1gpuh conf=0.97"
+
+# wait_for CONDITION...: for as long as a busy machine may take
+wait_for() {
+    for try in $(seq 1800); do "$@" && return; sleep 0.1; done
+    return 1
+}
 
 # job ID [KEY=VALUE...]: a marker on node n1 and the step's spool, as the
 # plugin and the recorder leave them; accounting has the job, over and empty.
@@ -435,6 +444,69 @@ test_expect_success '... or gives it up in the end, by attempts or by age' '
     mv "$spool"/n1/queue/253.* "$spool/n1/queue/253.$(($(date +%s) - 8 * 86400))000000000" &&
     sweep >out 2>err && cat out err && grep "job 253: .*Permission denied; given up at attempt 3 of 48" err &&
     nothing_left && as_user chmod 755 "$home/argus/252" "$home/argus/253"
+'
+
+test_expect_success 'an attempt counts though nobody saw its end, and after the last there is no other' '
+    job 280 && as_user touch "$home/stuck-280" &&
+    { become_epilog --foreground & } && pid=$! &&
+    wait_for test -s "$home/stuck-280.pids" && kill -KILL $pid && { wait $pid || :; } &&
+    tries=$(echo "$spool"/n1/queue/280.*/.tries) && test "$(wc -c <"$tries")" = 1 &&
+    printf %047d 0 >>"$tries" && rm "$home/stuck-280" &&
+    sweep >out 2>err && cat out err &&
+    grep "job 280: the last attempt came to no end; given up at attempt 48 of 48" err &&
+    test "$(grep -c ^args "$home/analyze.log")" = 1 && test -z "$(comment 280)" && nothing_left
+'
+
+if "$ARGUS_BUILDDIR/hold_process" --check && test_have_prereq ROOT; then
+    test_set_prereq HOLD
+fi
+cleanup 'kill $holder_half $holder_analysis 2>/dev/null || :'
+# hold NAME PID: from now on nobody sees the end of this process; release NAME ends that
+hold() {
+    "$ARGUS_BUILDDIR/hold_process" "$2" >"held-$1" 2>&1 &
+    eval "holder_$1=$!"
+    wait_for test -s "held-$1" && grep -x held "held-$1"
+}
+
+release() {
+    eval "kill \$holder_$1; wait \$holder_$1 || :"
+}
+
+# Two at the same time: the process of the user, and the analysis that it waits for.
+test_expect_success HOLD 'a process that cannot be killed is left behind, and the next entry is worked on' '
+    job 281 && job 282 && as_user touch "$home/stuck-281" &&
+    { sweep >out 2>err & } && sweep=$! &&
+    wait_for test -s "$home/stuck-281.pids" && read -r analysis half <"$home/stuck-281.pids" &&
+    hold half $half && rm "$home/stuck-281" &&
+    for limit in 2 10 50; do
+        job 283 && as_user touch "$home/stuck-283" && rm -f "$home/stuck-283.pids" &&
+        { become_epilog --foreground --analysis-s $limit & } && worker=$! &&
+        wait_for test -s "$home/stuck-283.pids" && read -r analysis half <"$home/stuck-283.pids" &&
+        hold analysis $analysis
+        wait $worker
+        grep "job 283: .*and it cannot be killed; left for argus sweep, attempt 1 of 48" "$top/log" && break
+        rm -rf "$spool"/n1/queue/283.*
+    done &&
+    wait $sweep && cat out err && grep "1 finished, 1 left" out &&
+    grep "job 281: its process .* cannot be killed; left for argus sweep, attempt 1 of 48" err &&
+    test "$(comment 282)" = "$good" && test -z "$(comment 281)$(comment 283)" &&
+    ls "$spool/n1/queue" | grep "^281\." && ls "$spool/n1/queue" | grep "^283\."
+'
+
+test_expect_success HOLD '... as is what it left, once it is gone' '
+    release half && release analysis && rm -f "$home"/stuck-28* &&
+    sweep >out 2>err && cat out err && grep "2 finished, 0 left" out &&
+    test "$(comment 281)" = "$good" && test "$(comment 283)" = "$good" && nothing_left
+'
+
+test_expect_success 'the lock of a process of this node that is at work keeps the entry, not the verdict' '
+    job 284 && as_user mkdir "$dir/.analysis" &&
+    start=$(sed "s/.*) //" /proc/$$/stat | cut -d " " -f 20) &&
+    echo "n1 $$ $start" | as_user tee "$dir/.analysis/by" && run_epilog --foreground &&
+    test -z "$(comment 284)" && ls "$spool/n1/queue" | grep "^284\." &&
+    grep "job 284: .*/.analysis: a process of this node holds it; left for argus sweep" "$top/log" &&
+    as_user rm -r "$dir/.analysis" && sweep >out && grep "1 finished, 0 left" out &&
+    test "$(comment 284)" = "$good" && nothing_left
 '
 
 test_expect_success 'an entry that somebody works on is left to him' '

@@ -325,18 +325,20 @@ int argus_queue_remove(struct argus_queue *q, struct argus_queue_entry *entry, a
 
 int argus_queue_attempt(struct argus_queue *q, const struct argus_queue_entry *entry)
 {
-    char path[ARGUS_QUEUE_NAME_MAX + sizeof(TRIES_NAME) + 1];
+    int dir = open_own(q->queue, entry->name), fd = -1;
     struct stat st;
-    int fd;
 
+    if (dir >= 0)
+        fd = openat(dir, TRIES_NAME, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
     /* Its length is the count. */
-    snprintf(path, sizeof(path), "%s/%s", entry->name, TRIES_NAME);
-    fd = openat(q->queue, path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd < 0)
-        return 1;
-    if (write(fd, "+", 1) != 1 || fstat(fd, &st) < 0)
+    if (fd < 0 || write(fd, "+", 1) != 1 || fstat(fd, &st) < 0)
         st.st_size = 1;
-    close(fd);
+    if (fd >= 0) {
+        fsync(fd);
+        fsync(dir);
+        close(fd);
+    }
+    close_fd(&dir);
     return (int)st.st_size;
 }
 

@@ -64,7 +64,7 @@ void argus_queue_unlock(struct argus_queue_entry *entry);
 /* Remove an entry that is locked. */
 int argus_queue_remove(struct argus_queue *q, struct argus_queue_entry *entry, argus_error_t *err);
 
-/* How often the entry has been worked on, counting this time: kept in the entry. */
+/* Count an attempt, on disk before it begins: how often the entry has been worked on with it. */
 int argus_queue_attempt(struct argus_queue *q, const struct argus_queue_entry *entry);
 
 /* Seconds since the entry of this name was queued; 0 if the name does not say. */

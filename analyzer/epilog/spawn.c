@@ -140,6 +140,11 @@ static int reap(pid_t pid, int64_t deadline, int *status)
     }
 }
 
+int argus_spawn_reap(pid_t pid, int timeout_s, int *status)
+{
+    return reap(pid, now_ms() + (int64_t)timeout_s * 1000, status);
+}
+
 static int spawn(pid_t *pid, const char *file, char *const argv[], char *const env[], int out,
                  int errors)
 {
@@ -212,8 +217,10 @@ int argus_spawn_capture(char *const argv[], const char *path, char *const env[],
     out[0] = out[1] = errors[0] = errors[1] = -1;
     if (collect(sinks, deadline) < 0 || reap(pid, deadline, &status) < 0) {
         kill(-pid, SIGKILL);
-        waitpid(pid, &status, 0);
-        argus_error(err, "%s: no end after %d s", argv[0], timeout_s);
+        if (argus_spawn_reap(pid, ARGUS_SPAWN_KILLED_S, &status) < 0)
+            argus_error(err, "%s: no end after %d s, and it cannot be killed", argv[0], timeout_s);
+        else
+            argus_error(err, "%s: no end after %d s", argv[0], timeout_s);
         goto out;
     }
     sinks[0].data[sinks[0].used] = '\0';

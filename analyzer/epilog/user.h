@@ -59,7 +59,8 @@ int argus_user_last_run(const struct argus_stepconf *step, char *dir, size_t siz
 void argus_user_wait(const char *dir, const struct argus_hostlist *nodes, int deadline_s,
                      struct argus_hostlist *missing);
 
-/* 1 we hold <dir>/.analysis now, 0 somebody else does, -1 error. */
+/* 1 we hold <dir>/.analysis now, 0 another node does, -1 error: a process of this node holds it,
+ * perhaps one that an earlier attempt had to leave behind. */
 int argus_user_lock(const char *dir, const char *node, argus_error_t *err);
 void argus_user_unlock(const char *dir);
 

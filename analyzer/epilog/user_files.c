@@ -337,7 +337,7 @@ void argus_user_wait(const char *dir, const struct argus_hostlist *nodes, int de
     free(here);
 }
 
-/* Field 22 of /proc/PID/stat: with the process id it names one process for good. */
+/* Field 22 of /proc/PID/stat: with the process id it names one process for good; 0: it is gone. */
 static unsigned long long start_of(long pid)
 {
     unsigned long long start = 0;
@@ -347,6 +347,8 @@ static unsigned long long start_of(long pid)
     if (read_line(AT_FDCWD, path, line, sizeof(line)) < 0)
         return 0;
     p = strrchr(line, ')');
+    if (p && (!strncmp(p, ") Z", 3) || !strncmp(p, ") X", 3)))
+        return 0;
     for (int field = 2; p && field < 22; field++)
         p = strchr(p + 1, ' ');
     if (p)
@@ -354,8 +356,10 @@ static unsigned long long start_of(long pid)
     return start;
 }
 
-/* Is whoever made the lock gone? */
-static int lock_is_stale(int lock, const char *node)
+enum holder { HOLDER_GONE, HOLDER_HERE, HOLDER_ELSEWHERE };
+
+/* Who made the lock? */
+static enum holder lock_holder(int lock, const char *node)
 {
     char line[ARGUS_HOST_NAME_MAX + 64], by[ARGUS_HOST_NAME_MAX + 1];
     unsigned long long started;
@@ -365,16 +369,17 @@ static int lock_is_stale(int lock, const char *node)
 
     clock_gettime(CLOCK_REALTIME, &now);
     if (fstat(lock, &st) < 0)
-        return 0;
+        return HOLDER_ELSEWHERE;
     if (read_line(lock, LOCK_BY, line, sizeof(line)) > 0 &&
         sscanf(line, "%255s %ld %llu", by, &pid, &started) == 3 && !strcmp(by, node))
-        return start_of(pid) != started;
-    return now.tv_sec - st.st_mtim.tv_sec > LOCK_STALE_S;
+        return start_of(pid) == started ? HOLDER_HERE : HOLDER_GONE;
+    return now.tv_sec - st.st_mtim.tv_sec > LOCK_STALE_S ? HOLDER_GONE : HOLDER_ELSEWHERE;
 }
 
 static int lock_once(int base, const char *node)
 {
     char by[ARGUS_HOST_NAME_MAX + 64];
+    enum holder holder;
     int lock;
 
     if (mkdirat(base, LOCK_DIR, 0755) == 0) {
@@ -395,9 +400,11 @@ static int lock_once(int base, const char *node)
     }
     if (lock < 0)
         return -1;
-    if (!lock_is_stale(lock, node)) {
+    holder = lock_holder(lock, node);
+    if (holder != HOLDER_GONE) {
         close(lock);
-        return 0;
+        errno = EBUSY;
+        return holder == HOLDER_HERE ? -1 : 0;
     }
     unlinkat(lock, LOCK_BY, 0);
     close(lock);
@@ -416,7 +423,8 @@ int argus_user_lock(const char *dir, const char *node, argus_error_t *err)
     if (rc < 0 && errno == EAGAIN)
         rc = lock_once(base, node);
     if (rc < 0)
-        argus_error(err, "%s/%s: %s", dir, LOCK_DIR, strerror(errno));
+        argus_error(err, "%s/%s: %s", dir, LOCK_DIR,
+                    errno == EBUSY ? "a process of this node holds it" : strerror(errno));
     close(base);
     return rc;
 }

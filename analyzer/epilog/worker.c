@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "analyzer/epilog/jobs.h"
+#include "analyzer/epilog/spawn.h"
 #include "analyzer/epilog/user.h"
 #include "analyzer/epilog/worker.h"
 #include "analyzer/verdict/comment.h"
@@ -189,6 +190,11 @@ static int add_nodes(const struct argus_job *job, void *arg)
     r->superseded |= same && r->target->started && job->start > r->target->started + 1;
     if (argus_hostlist_expand(job->nodes, ARGUS_HOSTLIST_MAX, &names, NULL) < 0)
         return 0;
+    if (!r->nodes.n) {
+        argus_hostlist_clear(&r->nodes);
+        r->nodes = names;
+        return 0;
+    }
     for (size_t i = 0; rc == 0 && i < names.n; i++)
         rc = argus_hostlist_add(&r->nodes, names.names[i]);
     argus_hostlist_clear(&names);
@@ -215,7 +221,7 @@ static int check_nodes(const struct argus_worker *worker, const struct argus_ste
         if (r.foreign)
             rc = argus_error(err, "job %s is another user's", target->raw);
         else if (r.superseded)
-            rc = 0; /* posting finds it out, too, and says it */
+            rc = argus_error(err, "job %s: it ran again since", target->id);
         else if (!r.nodes.n)
             argus_error(err, "job %s: its nodes are not in accounting yet", target->id);
         else
@@ -392,9 +398,14 @@ static int work_on(const struct argus_worker *worker, const struct argus_queue_e
     finished = listen_to(worker, entry, pair[0], held);
     close(pair[0]);
     /* A program that it started itself has a time limit of the processor's, and loses its pipes. */
-    if (!finished)
-        kill(-pid, SIGKILL);
-    waitpid(pid, &status, 0);
+    if (finished && argus_spawn_reap(pid, ARGUS_SPAWN_KILLED_S, &status) == 0)
+        return 1;
+    kill(-pid, SIGKILL);
+    kill(pid, SIGKILL);
+    if (argus_spawn_reap(pid, ARGUS_SPAWN_KILLED_S, &status) < 0 && !finished) {
+        tell(worker, entry, held);
+        snprintf(held, ARGUS_MESSAGE_MAX, "its process %ld cannot be killed", (long)pid);
+    }
     return finished;
 }
 
@@ -414,14 +425,14 @@ static void remove_spools(const struct argus_worker *worker, const struct argus_
 
 /* One line for what is not finished: why, and what becomes of it.  1: it is given up. */
 static int leave_or_give_up(const struct argus_worker *worker,
-                            const struct argus_queue_entry *entry, const char *why)
+                            const struct argus_queue_entry *entry, int attempts, const char *why)
 {
-    int attempts = argus_queue_attempt(worker->queue, entry);
     int end = attempts >= ATTEMPTS_MAX || argus_queue_age(entry->name) > AGE_MAX_S;
     char text[ARGUS_MESSAGE_MAX + 64];
 
     snprintf(text, sizeof(text), "%s%s%s %d of %d", why, why[0] ? "; " : "",
-             end ? "given up at attempt" : "left for argus sweep, attempt", attempts, ATTEMPTS_MAX);
+             end ? "given up at attempt" : "left for argus sweep, attempt",
+             attempts < ATTEMPTS_MAX ? attempts : ATTEMPTS_MAX, ATTEMPTS_MAX);
     complain(worker, LOG_WARNING, entry->name, text);
     return end;
 }
@@ -431,7 +442,7 @@ int argus_worker_run(const struct argus_worker *worker, const char *name)
     char why[ARGUS_MESSAGE_MAX] = "";
     struct argus_queue_entry entry;
     argus_error_t err = {""};
-    int finished = 0, one_user = 1;
+    int finished = 0, one_user = 1, attempts;
     int rc = argus_queue_lock(worker->queue, name, &entry, &err);
 
     if (rc < 0) {
@@ -443,12 +454,16 @@ int argus_worker_run(const struct argus_worker *worker, const char *name)
         return rc < 0;
     for (size_t i = 1; i < entry.n_steps; i++)
         one_user &= entry.steps[i].uid == entry.steps[0].uid;
-    if (one_user)
-        finished = work_on(worker, &entry, 0, why);
-    else
+    /* It counts from now on: this process may not see the end of it. */
+    attempts = argus_queue_attempt(worker->queue, &entry);
+    if (!one_user)
         snprintf(why, sizeof(why), "its markers name two users");
+    else if (attempts > ATTEMPTS_MAX)
+        snprintf(why, sizeof(why), "the last attempt came to no end");
+    else
+        finished = work_on(worker, &entry, 0, why);
     if (!finished)
-        finished = leave_or_give_up(worker, &entry, why);
+        finished = leave_or_give_up(worker, &entry, attempts, why);
     if (finished) {
         remove_spools(worker, &entry);
         if (argus_queue_remove(worker->queue, &entry, &err) < 0)
