@@ -361,6 +361,14 @@ test_expect_success 'the job of another user is not annotated by a line that nam
     grep "job 277: job 277 is another user" "$top/log"
 '
 
+test_expect_success '... but a record that slurmdbd began with its end, without a user, is waited for' '
+    job 278 && echo 0 >"$db/278.uid" && run_epilog --foreground &&
+    test -z "$(comment 278)" && ! grep "modify job" "$db/calls" && ls "$spool/n1/queue" | grep "^278\." &&
+    grep "job 278: .*its user is not in accounting yet" "$top/log" &&
+    echo "" >"$db/278.uid" && sweep >out && grep "0 finished, 1 left" out && rm "$db/278.uid" &&
+    sweep >out && grep "1 finished, 0 left" out && test "$(comment 278)" = "$good" && nothing_left
+'
+
 test_expect_success 'somebody who holds the lock is left alone' '
     job 115 &&
     as_user mkdir "$dir/.analysis" &&

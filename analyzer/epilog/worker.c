@@ -175,6 +175,7 @@ struct record {
     struct argus_hostlist nodes;
     uid_t uid;
     int foreign;    /* another user's */
+    int vague;      /* nobody's yet: slurmdbd has seen the job's end before its beginning */
     int superseded; /* it ran again since */
 };
 
@@ -186,7 +187,10 @@ static int add_nodes(const struct argus_job *job, void *arg)
 
     if (!same && !r->whole)
         return 0;
-    r->foreign |= job->uid != r->uid;
+    if (job->uid != r->uid && (job->uid == 0 || job->uid == (uid_t)-1))
+        r->vague = 1;
+    else
+        r->foreign |= job->uid != r->uid;
     r->superseded |= same && r->target->started && job->start > r->target->started + 1;
     if (argus_hostlist_expand(job->nodes, ARGUS_HOSTLIST_MAX, &names, NULL) < 0)
         return 0;
@@ -222,6 +226,8 @@ static int check_nodes(const struct argus_worker *worker, const struct argus_ste
             rc = argus_error(err, "job %s is another user's", target->raw);
         else if (r.superseded)
             rc = argus_error(err, "job %s: it ran again since", target->id);
+        else if (r.vague)
+            argus_error(err, "job %s: its user is not in accounting yet", target->id);
         else if (!r.nodes.n)
             argus_error(err, "job %s: its nodes are not in accounting yet", target->id);
         else
