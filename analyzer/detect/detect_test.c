@@ -55,6 +55,41 @@ static void kinds_without_names(void **state)
     }
 }
 
+/* Neighbours without a name that gather and scatter: activations in turn, or the weights of one layer
+ * after the other before there are gradients.  One layer does not tell. */
+static void shards_of_weights(void **state)
+{
+    static const struct {
+        int world, tp, pp, layers;
+        enum job_tp_use use;
+        int found_tp, found_dp;
+    } rows[] = {
+        {8, 4, 1, 4, JOB_TP_REDUCE, 4, 2},    {8, 4, 1, 4, JOB_TP_SEQUENCE, 4, 2},
+        {8, 4, 1, 4, JOB_TP_SHARDS, 1, 8},    {16, 4, 1, 2, JOB_TP_SHARDS, 1, 16},
+        {16, 4, 2, 4, JOB_TP_SEQUENCE, 4, 2}, {16, 4, 2, 4, JOB_TP_SHARDS, 1, 8},
+        {16, 8, 1, 1, JOB_TP_SEQUENCE, 8, 2}, {8, 4, 1, 1, JOB_TP_SHARDS, 0, 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct job_spec s;
+        struct argus_model *m;
+
+        job_spec_init(&s, rows[i].world);
+        s.tp = rows[i].tp;
+        s.pp = rows[i].pp;
+        s.layers = rows[i].layers;
+        s.tp_use = rows[i].use;
+        s.steps = 24;
+        m = job_model(&s);
+        if (m->topology.tp != rows[i].found_tp || m->topology.dp != rows[i].found_dp ||
+            m->topology.pp != s.pp)
+            fail_msg("row %zu: tp=%d pp=%d dp=%d", i, m->topology.tp, m->topology.pp,
+                     m->topology.dp);
+        argus_model_destroy(m);
+    }
+}
+
 static void nobody(void **state)
 {
     struct job_spec s;
@@ -209,8 +244,11 @@ static void healthy(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(healthy),    cmocka_unit_test(named_causes),
-        cmocka_unit_test(nobody),     cmocka_unit_test(kinds_without_names),
+        cmocka_unit_test(healthy),
+        cmocka_unit_test(named_causes),
+        cmocka_unit_test(shards_of_weights),
+        cmocka_unit_test(nobody),
+        cmocka_unit_test(kinds_without_names),
         cmocka_unit_test(two_faults),
     };
 

@@ -256,7 +256,8 @@ static void coordinates(struct argus_model *m)
             ep = size;
         if (gr->kind == ARGUS_GROUP_DP && size > dp)
             dp = size;
-        unknown |= gr->kind == ARGUS_GROUP_OTHER && argus_group_is_stage(m, gr) && gr->per_step > 0;
+        unknown |= gr->kind == ARGUS_GROUP_OTHER && size > 1 && size < m->world && !gr->pseudo &&
+                   gr->per_step > 0;
         for (uint32_t i = 0; i < gr->size; i++) {
             struct argus_model_rank *r = gr->members[i] >= 0 ? &m->ranks[gr->members[i]] : NULL;
 

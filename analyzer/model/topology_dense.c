@@ -2,6 +2,8 @@
 /* Tensor or data parallel: what all groups have in common, and where that says nothing, rhythm. */
 #include <config.h>
 
+#include <argus/record.h>
+
 #include "analyzer/model/topology.h"
 
 #define LAYER_CALLS 4 /* of a layer of tensor parallel ranks for a microbatch, at the least */
@@ -9,6 +11,9 @@
 #define HIDDEN 0.5    /* of its communication runs beside compute: gradients */
 #define WAITED_FOR .2 /* ... less of it does: activations */
 #define OFTEN 16      /* calls a step of tensor parallel ranks that span nodes */
+#define REDUCED 0.1   /* of the calls are all-reduces: activations */
+#define GATHERED 3    /* calls before the first gradients are reduced: weights, layer by layer */
+#define AGREED 0.8    /* of the steps */
 
 /* Distance between the ranks of neighbouring members; 0: not known or uneven. */
 int argus_group_stride(const struct argus_model *m, const struct argus_group *g)
@@ -78,6 +83,79 @@ static enum argus_group_kind kind_of_stage(const struct argus_model *m, size_t g
     return hidden < WAITED_FOR * comm ? ARGUS_GROUP_TP : ARGUS_GROUP_OTHER;
 }
 
+/* Calls a step of one function in a group that the rank is in; -1: of any. */
+static double calls_of(const struct argus_model *m, const struct argus_model_rank *r, size_t g,
+                       int func)
+{
+    double calls = 0;
+
+    for (size_t i = 0; i < r->n_comms; i++) {
+        const struct argus_comm_class *c = &m->comm_classes[r->comms[i].comm_class];
+
+        if ((size_t)c->group == g && (func < 0 || c->func == func))
+            calls += c->count;
+    }
+    return calls;
+}
+
+/* Sequence of the first call of a class in a row of its rank; ARGUS_NONE: none, or not known. */
+static uint32_t sequence_at(const struct argus_rank_comm *c, int row)
+{
+    if (c->count && !(c->count[row] > 0))
+        return ARGUS_NONE;
+    if (c->first_seq)
+        return c->first_seq[row];
+    return c->seq_per_step ? c->usual_seq + c->seq_per_step * (uint32_t)(row - c->usual_row)
+                           : ARGUS_NONE;
+}
+
+/* Calls of a group in a row before its first reduce-scatter; -1: not known. */
+static int64_t calls_before_reducing(const struct argus_model *m, const struct argus_model_rank *r,
+                                     size_t g, int row)
+{
+    uint32_t first = ARGUS_NONE, reduced = ARGUS_NONE;
+
+    for (size_t i = 0; i < r->n_comms; i++) {
+        const struct argus_comm_class *c = &m->comm_classes[r->comms[i].comm_class];
+        uint32_t seq;
+
+        if ((size_t)c->group != g)
+            continue;
+        seq = sequence_at(&r->comms[i], row);
+        first = seq < first ? seq : first;
+        if (c->func == ARGUS_FUNC_REDUCESCATTER && seq < reduced)
+            reduced = seq;
+    }
+    return reduced == ARGUS_NONE ? -1 : (int64_t)reduced - first;
+}
+
+/* Neighbours that gather and scatter: shards of weights (data parallel) are gathered for several
+ * layers before the first gradients are there, activations (sequence parallel) in turn.  TP where it
+ * is neither, OTHER: may be both. */
+static enum argus_group_kind kind_of_neighbours(const struct argus_model *m, size_t g)
+{
+    const struct argus_group *gr = &m->groups[g];
+    const struct argus_model_rank *r = NULL;
+    int many = 0, few = 0, rows = 0;
+
+    for (uint32_t i = 0; i < gr->size && !r; i++)
+        r = gr->members[i] >= 0 ? &m->ranks[gr->members[i]] : NULL;
+    if (!r || !(calls_of(m, r, g, ARGUS_FUNC_ALLGATHER) > 0) ||
+        !(calls_of(m, r, g, ARGUS_FUNC_REDUCESCATTER) > 0) ||
+        calls_of(m, r, g, ARGUS_FUNC_ALLREDUCE) >= REDUCED * calls_of(m, r, g, -1))
+        return ARGUS_GROUP_TP;
+    for (int row = 0; row < r->n_rows; row++) {
+        int64_t before = r->start[row] ? calls_before_reducing(m, r, g, row) : -1;
+
+        rows += before >= 0;
+        many += before >= GATHERED;
+        few += before >= 0 && before < GATHERED - 1;
+    }
+    return many && many >= AGREED * rows ? ARGUS_GROUP_DP
+           : few && few >= AGREED * rows ? ARGUS_GROUP_TP
+                                         : ARGUS_GROUP_OTHER;
+}
+
 /* What the groups that are left over have in common. */
 struct grid {
     int least, most;             /* strides */
@@ -139,8 +217,11 @@ void argus_topology_settle(struct argus_model *m)
 
         if ((int)gr->size >= m->world)
             continue;
-        if (gr->kind == ARGUS_GROUP_OTHER && gr->size >= 2)
+        if (gr->kind == ARGUS_GROUP_OTHER && gr->size >= 2) {
             gr->kind = kind_in(m, &grid, gr);
+            if (gr->kind == ARGUS_GROUP_TP)
+                gr->kind = kind_of_neighbours(m, g);
+        }
         smaller |= gr->kind == ARGUS_GROUP_TP || gr->kind == ARGUS_GROUP_DP;
     }
     /* all ranks carry gradients unless fewer do */

@@ -257,9 +257,22 @@ static void stall(struct writer *w, enum job_fault_kind kind)
     }
 }
 
+/* One call in the tp group, where it is used like that. */
+static void tp_call(struct writer *w, enum job_tp_use use, int func)
+{
+    if (w->j->s.tp_use == (int)use)
+        collective(w, w->j->tp_group[w->r->rank], func, 32u << 20, STREAM_TP, 1);
+}
+
+static void tp_gather(struct writer *w)
+{
+    tp_call(w, JOB_TP_SEQUENCE, ARGUS_FUNC_ALLGATHER);
+}
+
 static void tp_reduce(struct writer *w)
 {
-    collective(w, w->j->tp_group[w->r->rank], ARGUS_FUNC_ALLREDUCE, 32u << 20, STREAM_TP, 1);
+    tp_call(w, JOB_TP_REDUCE, ARGUS_FUNC_ALLREDUCE);
+    tp_call(w, JOB_TP_SEQUENCE, ARGUS_FUNC_REDUCESCATTER);
 }
 
 /* Tokens go to where their experts are: the hot rank's share is larger. */
@@ -276,12 +289,15 @@ static void experts(struct writer *w, int backward)
 
 static void forward_layer(struct writer *w)
 {
+    tp_call(w, JOB_TP_SHARDS, ARGUS_FUNC_ALLGATHER);
+    tp_gather(w);
     repeated(w, K_QKV, w->amount);
     repeated(w, K_ATTENTION, w->amount);
     repeated(w, K_PROJ, w->amount);
     tp_reduce(w);
     kernel(w, K_NORM, w->size);
     experts(w, 0);
+    tp_gather(w);
     repeated(w, K_UP, w->amount);
     kernel(w, K_GELU, w->size);
     repeated(w, K_DOWN, w->amount);
@@ -329,14 +345,18 @@ static void backward_layer(struct writer *w, int last_microbatch, int layer)
 {
     if (layer % 2)
         bring_back(w);
+    tp_call(w, JOB_TP_SHARDS, ARGUS_FUNC_ALLGATHER);
+    tp_gather(w);
     repeated(w, K_MLP_BWD, w->amount);
     kernel(w, K_GELU_BWD, w->size);
     tp_reduce(w);
     experts(w, 1);
+    tp_gather(w);
     repeated(w, K_ATTENTION_BWD, w->amount);
     repeated(w, K_QKV_BWD, w->amount);
     kernel(w, K_NORM_BWD, w->size);
     tp_reduce(w);
+    tp_call(w, JOB_TP_SHARDS, ARGUS_FUNC_REDUCESCATTER);
     if (last_microbatch && layer % 2 == 0) {
         collective(w, w->j->dp_group[w->r->rank], ARGUS_FUNC_ALLREDUCE, bucket(w, layer), STREAM_DP,
                    0);

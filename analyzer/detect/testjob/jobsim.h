@@ -43,6 +43,12 @@ enum job_fault_kind {
     JOB_LARGER_BUCKETS /* factor: of half of the gradients' messages; the others share their way */
 };
 
+enum job_tp_use {
+    JOB_TP_REDUCE,   /* activations: all-reduces */
+    JOB_TP_SEQUENCE, /* ... gathered and scattered in turn */
+    JOB_TP_SHARDS    /* none: the weights of a layer are gathered, their gradients scattered */
+};
+
 struct job_fault {
     enum job_fault_kind kind;
     int rank, rank2, node, stage;
@@ -80,6 +86,7 @@ struct job_spec {
     int skip_rank;     /* -1; a rank whose timeline is not written */
     int stage_layers;  /* more layers on the last stage */
     int marks;         /* steps are marked, as a profiler does; default 1 */
+    int tp_use;        /* what the tp groups exchange: enum job_tp_use */
     int fused;         /* sends and receives are told as calls with nobody in particular */
     int broadcast;     /* the first step sends the weights to all replicas */
     struct job_fault faults[JOB_FAULTS];
