@@ -204,7 +204,7 @@ bool argus_cupti_idle_at(int64_t time);
 void argus_device_identify(int ordinal);
 uint32_t argus_device_driver_version(void);
 
-/* ---- nccl.c ---- */
+/* ---- nccl_mask.c ---- */
 void argus_nccl_turn(struct argus_moment now);
 
 /* ---- hoststack.c ---- */

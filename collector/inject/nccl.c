@@ -25,16 +25,8 @@
 
 #define MASK_OLD (NE_COLL | NE_P2P)
 #define MASK_NEW (NE_COLL | NE_P2P | NE_COLL_API | NE_P2P_API | NE_KERNEL_LAUNCH)
-#define LINKS_WINDOW (10LL * 1000000000)
-#define MASK_LINKS (NE_PROXY_OP | NE_PROXY_STEP)
 
 static char group_dummy[8]; /* its address is the group's handle up to v4 */
-
-static struct {
-    int *mask;         /* atomic; NCCL's global, it reads it at every event; NULL: leave it */
-    int64_t toggle_at; /* atomic, for the tests' sake */
-    bool open;         /* atomic */
-} control;
 
 /* The library that calls us, asked for its version. */
 void argus_nccl_version(void *caller)
@@ -56,10 +48,12 @@ void argus_nccl_version(void *caller)
         dlclose(library);
 }
 
-static struct argus_comm *begin(uint32_t version, int *mask, uint64_t id, const char *name,
-                                int nodes, int ranks, int rank, void *caller)
+/* Returns NCCL's context: the communicator, or, where NCCL has none of ours, its library. */
+static void *begin(uint32_t version, int *mask, uint64_t id, const char *name, int nodes, int ranks,
+                   int rank, void *caller)
 {
     struct argus_comm *comm = argus_nccl_no_comm();
+    struct argus_library *library = NULL;
     int saved = errno;
 
     __atomic_store_n(mask, 0, __ATOMIC_RELAXED);
@@ -77,39 +71,12 @@ static struct argus_comm *begin(uint32_t version, int *mask, uint64_t id, const 
         comm = argus_nccl_comm_new(id);
         argus_nccl_comm_made(id, name, nodes, ranks, rank, version);
     }
-    __atomic_store_n(
-        mask, (int)((version >= 5 ? MASK_NEW : MASK_OLD) | (argus_identity.links ? MASK_LINKS : 0)),
-        __ATOMIC_RELAXED);
-    if (argus_identity.links_every_min > 0)
-        __atomic_store_n(&control.mask, mask, __ATOMIC_RELEASE);
+    library = argus_mask_set(mask, (int)(version >= 5 ? MASK_NEW : MASK_OLD));
+    if (comm != argus_nccl_no_comm())
+        comm->library = library;
 out:
     errno = saved;
-    return comm;
-}
-
-/* `links=N`: proxy events for ten seconds every N minutes, by NCCL's own
- * mask, which it reads at each event. */
-void argus_nccl_turn(struct argus_moment now)
-{
-    int *mask = __atomic_load_n(&control.mask, __ATOMIC_ACQUIRE);
-    int64_t pause = 60LL * 1000000000 * argus_identity.links_every_min;
-    int64_t at = __atomic_load_n(&control.toggle_at, __ATOMIC_RELAXED);
-    bool open;
-
-    if (!mask)
-        return;
-    if (!at)
-        __atomic_store_n(&control.toggle_at, now.mono + pause, __ATOMIC_RELAXED);
-    if (!at || now.mono < at)
-        return;
-    open = !__atomic_load_n(&control.open, __ATOMIC_RELAXED);
-    __atomic_store_n(&control.open, open, __ATOMIC_RELAXED);
-    __atomic_store_n(&control.toggle_at, now.mono + (open ? LINKS_WINDOW : pause),
-                     __ATOMIC_RELAXED);
-    if (open)
-        __atomic_fetch_or(mask, MASK_LINKS, __ATOMIC_RELAXED);
-    else
-        __atomic_fetch_and(mask, ~(int)MASK_LINKS, __ATOMIC_RELAXED);
+    return comm == argus_nccl_no_comm() && library ? (void *)library : comm;
 }
 
 struct call {
@@ -382,7 +349,13 @@ static int state(void *handle, int value, void *arguments)
 
 static int finalize(void *context)
 {
+    struct argus_comm *comm = argus_nccl_comm_of(context);
+    struct argus_library *library = argus_mask_library(context);
+
+    if (comm != argus_nccl_no_comm())
+        library = __atomic_exchange_n(&comm->library, NULL, __ATOMIC_RELAXED);
     argus_nccl_comm_gone(context);
+    argus_mask_gone(library);
     return 0;
 }
 

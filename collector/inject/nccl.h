@@ -6,10 +6,13 @@
 #include "collector/inject/inject.h"
 #include "collector/inject/nccl_facts.h"
 
+struct argus_library;
+
 struct argus_comm {
     uint64_t id;
     uint32_t seq; /* atomic: our own counter of calls */
     int used;     /* atomic */
+    struct argus_library *library;
 };
 
 uint8_t argus_nccl_func(const char *s);
@@ -23,6 +26,17 @@ void argus_links_step_start(void **handle, const uint8_t *descriptor);
 void argus_links_stop(void *handle);
 void argus_links_state(void *handle, int state, const uint8_t *arguments);
 bool argus_links_owns(const void *handle);
+
+/* ---- nccl_mask.c: NCCL's event mask, and who may write it how long ---- */
+
+/* At a communicator's init: sets the mask, and remembers it for `links=N`.
+ * Returns what argus_mask_gone() wants; NULL: not remembered. */
+struct argus_library *argus_mask_set(int *mask, int bits);
+/* At its finalize: the mask of a library's last communicator is not touched
+ * after this has returned. */
+void argus_mask_gone(struct argus_library *library);
+/* The library that a context is, or NULL. */
+struct argus_library *argus_mask_library(void *context);
 
 /* ---- nccl_comm.c: communicators ---- */
 /* A slot for a communicator of version 4 on; its address is NCCL's context. */

@@ -7,8 +7,10 @@
 #include <cmocka.h>
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "collector/inject/nccl.h"
@@ -61,21 +63,21 @@ struct table {
     int mask;
 };
 
-static void open_table(struct table *t, int version, uint64_t id, int ranks, int rank)
+/* A communicator of the library that has this mask. */
+static void open_in(struct table *t, int *mask, int version, uint64_t id, int ranks, int rank)
 {
     memset(t, 0, sizeof(*t));
     t->version = version;
-    t->mask = 0;
     if (version <= 3) {
         const struct nccl_profiler_v2 *p = version == 2 ? &ncclProfiler_v2 : &ncclProfiler_v3;
 
-        CHECK(p->init(&t->context, &t->mask) == 0);
+        CHECK(p->init(&t->context, mask) == 0);
         t->start = p->start;
         t->stop = p->stop;
         t->state = p->state;
         t->finalize = p->finalize;
     } else if (version == 4) {
-        CHECK(ncclProfiler_v4.init(&t->context, &t->mask, "tp", id, 2, ranks, rank, NULL) == 0);
+        CHECK(ncclProfiler_v4.init(&t->context, mask, "tp", id, 2, ranks, rank, NULL) == 0);
         t->start = ncclProfiler_v4.start;
         t->stop = ncclProfiler_v4.stop;
         t->state = ncclProfiler_v4.state;
@@ -83,12 +85,17 @@ static void open_table(struct table *t, int version, uint64_t id, int ranks, int
     } else {
         const struct nccl_profiler_v5 *p = version == 5 ? &ncclProfiler_v5 : &ncclProfiler_v6;
 
-        CHECK(p->init(&t->context, id, &t->mask, "tp", 2, ranks, rank, NULL) == 0);
+        CHECK(p->init(&t->context, id, mask, "tp", 2, ranks, rank, NULL) == 0);
         t->start = p->start;
         t->stop = p->stop;
         t->state = p->state;
         t->finalize = p->finalize;
     }
+}
+
+static void open_table(struct table *t, int version, uint64_t id, int ranks, int rank)
+{
+    open_in(t, &t->mask, version, id, ranks, rank);
 }
 
 static void *start(struct table *t, uint64_t type, uint8_t *d)
@@ -446,6 +453,120 @@ static void test_links_window(void **state)
     assert_int_equal(testkit_child(links_window, NULL), 0);
 }
 
+/* ---- NCCL's library goes when its last communicator has ended ---- */
+
+static int *load_nccl(void)
+{
+    void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    CHECK(page != MAP_FAILED);
+    return page;
+}
+
+static void unload_nccl(int *mask)
+{
+    CHECK(munmap(mask, 4096) == 0);
+}
+
+static bool has_links(const int *mask)
+{
+    return (__atomic_load_n(mask, __ATOMIC_RELAXED) & NE_PROXY_STEP) != 0;
+}
+
+/* Through a window and out of it; in which of these was it seen? */
+static unsigned one_window(struct argus_moment *t, const int *first, const int *second)
+{
+    unsigned seen;
+
+    t->mono += 121000000000;
+    argus_nccl_turn(*t);
+    seen = (first && has_links(first) ? 1u : 0) | (second && has_links(second) ? 2u : 0);
+    t->mono += 11000000000;
+    argus_nccl_turn(*t);
+    CHECK(!(first && has_links(first)) && !(second && has_links(second)));
+    return seen;
+}
+
+static void unloaded(void *argument)
+{
+    int version = *(int *)argument;
+    struct argus_moment t = argus_moment_now();
+    int *one = load_nccl(), *two = load_nccl();
+    struct table a, b, c;
+
+    open_in(&a, one, version, 9, 4, 0);
+    open_in(&b, one, version, 10, 4, 0);
+    open_in(&c, two, version, 11, 4, 0);
+    argus_nccl_turn(t);
+    CHECK(one_window(&t, one, two) == 3);
+    CHECK(a.finalize(a.context) == 0);
+    CHECK(one_window(&t, one, two) == 3); /* the other communicator lives */
+    CHECK(c.finalize(c.context) == 0);
+    unload_nccl(two);
+    CHECK(one_window(&t, one, NULL) == 1);
+    CHECK(b.finalize(b.context) == 0);
+    unload_nccl(one);
+    one_window(&t, NULL, NULL);
+    /* Loaded again. */
+    one = load_nccl();
+    open_in(&a, one, version, 12, 4, 0);
+    CHECK(one_window(&t, one, NULL) == 1);
+    /* A communicator that is made within a window does not end it. */
+    t.mono += 121000000000;
+    argus_nccl_turn(t);
+    CHECK(has_links(one));
+    open_in(&b, one, version, 13, 4, 0);
+    CHECK(has_links(one));
+    CHECK(a.finalize(a.context) == 0 && b.finalize(b.context) == 0);
+    unload_nccl(one);
+}
+
+static int turning_ends;
+
+static void *turning(void *unused)
+{
+    struct argus_moment t = argus_moment_now();
+
+    (void)unused;
+    for (; !__atomic_load_n(&turning_ends, __ATOMIC_RELAXED); t.mono += 121000000000)
+        argus_nccl_turn(t);
+    return NULL;
+}
+
+static void unloaded_meanwhile(void *argument)
+{
+    int version = *(int *)argument;
+    pthread_t thread;
+    struct table t;
+
+    open_table(&t, version, 4000, 4, 0);
+    CHECK(t.finalize(t.context) == 0);
+    CHECK(pthread_create(&thread, NULL, turning, NULL) == 0);
+    for (uint64_t i = 1; i <= 2000; i++) {
+        int *mask = load_nccl();
+
+        open_in(&t, mask, version, i, 4, 0);
+        if (i % 16 == 0)
+            sched_yield();
+        CHECK(t.finalize(t.context) == 0);
+        unload_nccl(mask);
+    }
+    __atomic_store_n(&turning_ends, 1, __ATOMIC_RELAXED);
+    CHECK(pthread_join(thread, NULL) == 0);
+}
+
+static void test_unloaded(void **state)
+{
+    (void)state;
+    for (int version = 2; version <= 6; version++) {
+        testkit_conf(spool, "links=2\n");
+        assert_int_equal(testkit_child(unloaded, &version), 0);
+        assert_int_equal(testkit_child(unloaded_meanwhile, &version), 0);
+        testkit_clean(spool);
+        spool = testkit_spool();
+    }
+}
+
 static void words(void **state)
 {
     static const struct {
@@ -492,6 +613,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_off, setup, teardown),
         cmocka_unit_test_setup_teardown(test_links, setup, teardown),
         cmocka_unit_test_setup_teardown(test_links_window, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_unloaded, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
