@@ -233,17 +233,44 @@ static int is_number(const char *text)
     return text[0] && strlen(text) < 9 && !text[strspn(text, "0123456789")];
 }
 
+/* This node's queue, then, unless `since` is NULL, what accounting knows. */
+static int sweep(struct sweep *s, const char *spool, const char *since)
+{
+    char host[ARGUS_HOST_NAME_MAX + 1];
+    argus_error_t err;
+    int rc;
+
+    s->node = getenv("SLURMD_NODENAME");
+    if (!s->node && gethostname(host, sizeof(host)) == 0) {
+        host[sizeof(host) - 1] = '\0';
+        host[strcspn(host, ".")] = '\0';
+        s->node = host;
+    }
+    if (!argus_host_name_valid(s->node)) {
+        argus_cli_error(NAME, "the name of this node is not known");
+        return ARGUS_EXIT_ERROR;
+    }
+    rc = sweep_node(s, spool);
+    if (since && argus_jobs_each(&s->worker.slurm, since, NULL, conclude, s, &err) < 0) {
+        argus_cli_error(NAME, "%s", err.text);
+        rc = -1;
+    }
+    if (!s->quiet)
+        printf("%ld finished, %ld left for later\n", s->finished, s->left);
+    return rc < 0 ? ARGUS_EXIT_ERROR : ARGUS_EXIT_OK;
+}
+
 int argus_cmd_sweep(int argc, char **argv)
 {
     struct sweep s = {
         .worker = ARGUS_WORKER_DEFAULTS,
         .comment = "admin",
         .age_s = AGE_DEFAULT_S,
+        .pattern = DIR_DEFAULT,
     };
-    const char *spool = ARGUS_SPOOL_DEFAULT, *since = "now-2days", *dir = DIR_DEFAULT;
-    char host[ARGUS_HOST_NAME_MAX + 1];
+    const char *spool = ARGUS_SPOOL_DEFAULT, *since = "now-2days";
     argus_error_t err;
-    int c, accounting = 0, rc;
+    int c, accounting = 0;
 
     s.worker.analyze = ARGUS_BINDIR "/argus";
     s.worker.record = ARGUS_PKGLIBEXECDIR "/argus-record";
@@ -263,7 +290,7 @@ int argus_cmd_sweep(int argc, char **argv)
             since = optarg;
             break;
         case OPT_DIR:
-            dir = optarg;
+            s.pattern = optarg;
             break;
         case OPT_AGE:
         case OPT_MEMORY:
@@ -307,29 +334,9 @@ int argus_cmd_sweep(int argc, char **argv)
         argus_cli_error(NAME, "--comment %s: admin, system, comment or none expected", s.comment);
         return ARGUS_EXIT_USAGE;
     }
-    if (argus_pattern_check(dir, DIR_LETTERS, true, &err) < 0) {
-        argus_cli_error(NAME, "--dir %s: %s", dir, err.text);
+    if (argus_pattern_check(s.pattern, DIR_LETTERS, true, &err) < 0) {
+        argus_cli_error(NAME, "--dir %s: %s", s.pattern, err.text);
         return ARGUS_EXIT_USAGE;
     }
-    s.node = getenv("SLURMD_NODENAME");
-    if (!s.node && gethostname(host, sizeof(host)) == 0) {
-        host[sizeof(host) - 1] = '\0';
-        host[strcspn(host, ".")] = '\0';
-        s.node = host;
-    }
-    if (!argus_host_name_valid(s.node)) {
-        argus_cli_error(NAME, "the name of this node is not known");
-        return ARGUS_EXIT_ERROR;
-    }
-    rc = sweep_node(&s, spool);
-    if (accounting) {
-        s.pattern = dir;
-        if (argus_jobs_each(&s.worker.slurm, since, NULL, conclude, &s, &err) < 0) {
-            argus_cli_error(NAME, "%s", err.text);
-            rc = -1;
-        }
-    }
-    if (!s.quiet)
-        printf("%ld finished, %ld left for later\n", s.finished, s.left);
-    return rc < 0 ? ARGUS_EXIT_ERROR : ARGUS_EXIT_OK;
+    return sweep(&s, spool, accounting ? since : NULL);
 }

@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include <argus/step.h>
+
 #include "analyzer/cli/top_post.h"
 #include "analyzer/epilog/spawn.h"
 #include "analyzer/model/jobdir.h"

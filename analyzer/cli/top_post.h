@@ -9,15 +9,8 @@
 #ifndef ARGUS_CLI_TOP_POST_H
 #define ARGUS_CLI_TOP_POST_H
 
-#include <signal.h>
-
-/*
- * The recorder's word to its poster that the step is over, also when it dies.  Not SIGTERM: that,
- * sent to a step (scancel -s TERM), reaches both of them, and the step may go on.
- */
-#define ARGUS_POST_OVER SIGRTMIN
-
-/* Returns on ARGUS_POST_OVER, and on SIGTERM and SIGINT unless the caller ignored them.  `what`: directory or job id; `interval`: seconds between two looks. */
+/* Returns on ARGUS_POST_OVER (argus/step.h), and on SIGTERM and SIGINT unless the caller ignored
+ * them.  `what`: directory or job id; `interval`: seconds between two looks. */
 void argus_top_post(const char *what, double interval);
 
 #endif /* ARGUS_CLI_TOP_POST_H */

@@ -292,7 +292,8 @@ static int at_once(const struct span *a, const struct span *b)
     return !a->any || !b->any || (near(a->onset, b->onset) && near(a->recovered, b->recovered));
 }
 
-/* Did the ways within the nodes and those between them get slow at once, and those that are one of two with the others? */
+/* Did the ways within the nodes and those between them get slow at once, and those that are one of
+ * two with the others? */
 static int all_at_once(const struct argus_link_group *groups, size_t n)
 {
     struct span place[2] = {{0}}, sure[2] = {{0}};
@@ -314,8 +315,9 @@ static int contradicted(const struct argus_hot_edge *hot, const struct argus_lin
                                       : hot->unit == ARGUS_EDGE_NODE && hot->a != u->a;
 }
 
-/* Slow paths within a node and slow ones between nodes that cross in one GPU, or in one node, and got slow at once: one
- * fault there explains all of them.  So do paths of which one is the slower of two.  Returns 1 if so, and adds it. */
+/* Slow paths within a node and slow ones between nodes that cross in one GPU, or in one node, and
+ * got slow at once: one fault there explains all of them.  So do paths of which one is the slower
+ * of two.  Returns 1 if so, and adds it. */
 static int crossing(const struct argus_link_place *places, struct argus_evidence_list *out)
 {
     struct argus_link_place both = {

@@ -45,8 +45,8 @@ int argus_link_find_units(struct argus_link_place *p);
 enum argus_link_unit_kind argus_link_smallest(struct argus_link_place *p, size_t *n);
 /* No single unit: as few as possible that explain enough together; 0: none do. */
 size_t argus_link_several(struct argus_link_place *p, enum argus_link_unit_kind *kind);
-/* The one GPU (else, where both are slow, the one node) that explains enough of the slow paths within the nodes and enough
- * of those between them; 0: there is none, or there are several. */
+/* The one GPU (else, where both are slow, the one node) that explains enough of the slow paths
+ * within the nodes and enough of those between them; 0: there is none, or there are several. */
 int argus_link_common(const struct argus_link_place *within, const struct argus_link_place *between,
                       struct argus_link_unit *unit);
 

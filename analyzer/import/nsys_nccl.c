@@ -237,8 +237,8 @@ static int read_launches(struct joiner *j, argus_error_t *err)
     return rc;
 }
 
-/* One kernel for several calls: sends and receives together, else the first.  With one peer both sides see the same bytes
- * go to and fro; with several each sees what it sends. */
+/* One kernel for several calls: sends and receives together, else the first.  With one peer both
+ * sides see the same bytes go to and fro; with several each sees what it sends. */
 static struct call merged(const struct call *calls, size_t n)
 {
     struct call one = calls[0];

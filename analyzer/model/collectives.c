@@ -114,7 +114,8 @@ static int is_pair(const struct argus_comm_class *c)
     return c->from >= 0 && c->to >= 0;
 }
 
-/* Each rank puts sends and receives together in calls as it likes: those of the other side may be other calls. */
+/* Each rank puts sends and receives together in calls as it likes: those of the other side may be
+ * other calls. */
 static int may_differ(const struct argus_comm_class *c)
 {
     return c->func == ARGUS_FUNC_SENDRECV || c->func == ARGUS_FUNC_SEND;

@@ -32,9 +32,10 @@ double argus_replay_without_ranks(argus_replay_t *r, const int *ranks, size_t n)
 /* Faults that a replay can take away: slow kernels of ranks, of a stage, of a side; slow copies and
  * transfers; stalls that are in every step. */
 int argus_replay_can(const struct argus_evidence *e);
-/* As if the faults were not there, except `but` (may be NULL): kernels (or copies) of culprits, and of a
- * split's slow side, at their peers' median, the stage's at the others' level, transfers at what was expected,
- * no delay on a stalling rank.  delays: 1 keeps the gaps between operations, 0 drops them. */
+/* As if the faults were not there, except `but` (may be NULL): kernels (or copies) of culprits, and
+ * of a split's slow side, at their peers' median, the stage's at the others' level, transfers at
+ * what was expected, no delay on a stalling rank.  delays: 1 keeps the gaps between operations, 0
+ * drops them. */
 double argus_replay_without(argus_replay_t *r, const struct argus_evidence *const *e, size_t n,
                             const struct argus_evidence *but, double delays);
 

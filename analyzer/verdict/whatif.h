@@ -27,16 +27,16 @@ struct argus_cost {
     /* Slow-down that repairing this fault alone would undo: by replay; where no step is kept, by the
      * breakdowns of the steps.  NAN: neither can tell. */
     double alone;
-    /* ns a step of the loss that the step rows do not show: a copy that a collective hides delays what
-     * comes after it all the same. */
+    /* ns a step of the loss that the step rows do not show: a copy that a collective hides delays
+     * what comes after it all the same. */
     double hidden;
 };
 
 /* Price n faults; costs[i] for e[i].  -1: no memory. */
 int argus_whatif_price(const struct argus_model *m, const struct argus_evidence *const *e, size_t n,
                        struct argus_cost *costs);
-/* Per step, ns that all n faults together cost, of which costs[i] is known for e[i]; `gain` has room for
- * n_steps. */
+/* Per step, ns that all n faults together cost, of which costs[i] is known for e[i]; `gain` has room
+ * for n_steps. */
 int argus_whatif_gain(const struct argus_model *m, const struct argus_evidence *const *e, size_t n,
                       const struct argus_cost *const *costs, double *gain);
 

@@ -21,52 +21,9 @@
 
 int InitializeInjection(void);
 
-static const char *spool;
-
-static int setup(void **state)
-{
-    (void)state;
-    spool = testkit_spool();
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    testkit_clean(spool);
-    return 0;
-}
-
 static uint64_t now(void)
 {
     return (uint64_t)argus_now(CLOCK_REALTIME);
-}
-
-static void nap(int ms)
-{
-    struct timespec ts = {ms / 1000, ms % 1000 * 1000000L};
-
-    nanosleep(&ts, NULL);
-}
-
-static void kernel(const char *name, uint64_t start, uint64_t end)
-{
-    struct fake_kernel k = {.name = name, .start = start, .end = end, .stream = 14};
-
-    fake_cupti_kernel(&k);
-}
-
-static void kernel_now(const char *name)
-{
-    uint64_t t = now();
-
-    kernel(name, t - 1000, t);
-}
-
-static void use_version(uint32_t version)
-{
-    fake_cupti_reset(version);
-    CHECK(InitializeInjection() == 1);
 }
 
 /* ---- each release's sizes ---- */
@@ -80,11 +37,11 @@ static void releases(void *argument)
     struct view view;
     uint64_t t;
 
-    use_version(version);
+    fake_cupti_begin(version);
     CHECK(fake_cupti_state().kinds[CK_CONCURRENT_KERNEL] && fake_cupti_state().kinds[CK_OVERHEAD]);
     CHECK(!fake_cupti_state().kinds[CK_KERNEL] && !fake_cupti_state().kinds[CK_RUNTIME]);
     CHECK(fake_cupti_state().zeroed == 1 && fake_cupti_state().pool_limit <= 64);
-    CHECK(testkit_rings(spool) == 0); /* no record, no file */
+    CHECK(testkit_rings(testkit_here) == 0); /* no record, no file */
     t = now();
     for (uint64_t i = 0; i < 50; i++) {
         struct fake_kernel k = {.name = name,
@@ -102,10 +59,10 @@ static void releases(void *argument)
         fake_cupti_api(CK_RUNTIME, CB_RUNTIME_cudaMalloc, t, t + 50);
         fake_cupti_api(CK_RUNTIME, 3, t, t + 50);
     }
-    CHECK(testkit_open(&view, spool));
+    CHECK(testkit_open(&view, testkit_here));
     for (int i = 0; i < 1000 && fake_cupti_state().flushes < 3; i++)
-        nap(10);
-    nap(200);
+        testkit_nap(10);
+    testkit_nap(200);
     CHECK(fake_cupti_state().flushes >= 3 && fake_cupti_state().forced == 0);
     while (testkit_next(&view, &r)) {
         switch (r.type) {
@@ -162,8 +119,7 @@ static void test_releases(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
         assert_int_equal(testkit_child(releases, &versions[i]), 0);
-        testkit_clean(spool);
-        spool = testkit_spool();
+        testkit_renew();
     }
 }
 
@@ -177,20 +133,20 @@ static void bad_times(void *unused)
     unsigned kernels = 0;
 
     (void)unused;
-    use_version(130001);
+    fake_cupti_begin(130001);
     t = now();
-    kernel("k", 0, 0);
-    kernel("k", t, 0);
-    kernel("k", 0, t);
-    kernel("k", 0x8000000000000000ULL, 0x8000000000000000ULL);
-    kernel("k", UINT64_MAX, UINT64_MAX);
-    kernel("k", t + 10, t);
-    kernel("k", t - 2 * 86400000000000ULL, t - 2 * 86400000000000ULL + 1);
-    kernel("k", t + 2 * 86400000000000ULL, t + 2 * 86400000000000ULL + 1);
-    kernel("k", t, t); /* zero length is unusual, not wrong */
-    kernel("k", t - 1000, t);
-    CHECK(testkit_open(&view, spool));
-    nap(1500);
+    fake_cupti_kernel_at("k", 0, 0);
+    fake_cupti_kernel_at("k", t, 0);
+    fake_cupti_kernel_at("k", 0, t);
+    fake_cupti_kernel_at("k", 0x8000000000000000ULL, 0x8000000000000000ULL);
+    fake_cupti_kernel_at("k", UINT64_MAX, UINT64_MAX);
+    fake_cupti_kernel_at("k", t + 10, t);
+    fake_cupti_kernel_at("k", t - 2 * 86400000000000ULL, t - 2 * 86400000000000ULL + 1);
+    fake_cupti_kernel_at("k", t + 2 * 86400000000000ULL, t + 2 * 86400000000000ULL + 1);
+    fake_cupti_kernel_at("k", t, t); /* zero length is unusual, not wrong */
+    fake_cupti_kernel_at("k", t - 1000, t);
+    CHECK(testkit_open(&view, testkit_here));
+    testkit_nap(1500);
     while (testkit_next(&view, &r)) {
         if (r.type == ARGUS_REC_KERNEL) {
             kernels++;
@@ -214,9 +170,9 @@ static void refused(void *argument)
     fake_cupti_reset(130001);
     fake_cupti.enable_result = *(int *)argument;
     CHECK(InitializeInjection() == 1);
-    kernel_now("k");
-    nap(300);
-    CHECK(testkit_rings(spool) == 0);
+    fake_cupti_kernel_now("k");
+    testkit_nap(300);
+    CHECK(testkit_rings(testkit_here) == 0);
     CHECK(argus_ring_standdown_of(ARGUS_SOURCE_CUPTI) != ARGUS_REASON_NONE);
 }
 
@@ -229,7 +185,7 @@ static void test_refused(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++)
         assert_int_equal(testkit_child(refused, &codes[i]), 0);
-    snprintf(path, sizeof(path), "%s/standdown", spool);
+    snprintf(path, sizeof(path), "%s/standdown", testkit_here);
     f = fopen(path, "r");
     assert_non_null(f);
     assert_non_null(fgets(text, sizeof(text), f));
@@ -278,7 +234,7 @@ static void starved_pool(void *argument)
     size_t sizes[200], max;
     unsigned given = 0;
 
-    use_version(*(uint32_t *)argument);
+    fake_cupti_begin(*(uint32_t *)argument);
     requested = fake_cupti.requested;
     for (int i = 0; i < 200; i++) {
         max = 1;
@@ -294,10 +250,16 @@ static void starved_pool(void *argument)
         if (buffers[i])
             fake_cupti.completed(NULL, 0, buffers[i], sizes[i], 0);
     }
-    nap(300);
-    max = 1;
-    requested(&buffers[0], &sizes[0], &max);
-    CHECK(buffers[0] != NULL && sizes[0] == 4u << 20);
+    /* The worker lends them again when it comes to it: full ones, not only what is for need. */
+    for (int i = 0;; i++) {
+        requested(&buffers[0], &sizes[0], &max);
+        if (buffers[0] && sizes[0] == 4u << 20)
+            break;
+        if (buffers[0])
+            fake_cupti.completed(NULL, 0, buffers[0], sizes[0], 0);
+        CHECK(i < 1500);
+        testkit_nap(10);
+    }
     /* Somebody else's buffer, and nothing at all. */
     fake_cupti.completed(NULL, 0, (uint8_t *)&max, sizeof(max), sizeof(max));
     fake_cupti.completed(NULL, 0, NULL, 0, 0);
@@ -314,10 +276,10 @@ static void starved_for_long(void *unused)
     struct view view;
 
     (void)unused;
-    use_version(24);
+    fake_cupti_begin(24);
     requested = fake_cupti.requested;
     requested(&buffer, &size, &max);
-    CHECK(testkit_open(&view, spool));
+    CHECK(testkit_open(&view, testkit_here));
     for (int i = 0; i < 200; i++)
         requested(&buffer, &size, &max);
     for (int i = 0; i < 1000; i++) {
@@ -350,13 +312,13 @@ static void reported_loss(void *unused)
     struct view view;
 
     (void)unused;
-    use_version(130001);
-    kernel_now("k");
+    fake_cupti_begin(130001);
+    fake_cupti_kernel_now("k");
     fake_cupti_lock();
     fake_cupti.lost = 17;
     fake_cupti_unlock();
-    CHECK(testkit_open(&view, spool));
-    nap(1500);
+    CHECK(testkit_open(&view, testkit_here));
+    testkit_nap(1500);
     CHECK(view.header->dropped[ARGUS_SOURCE_CUPTI] == 17);
 }
 
@@ -366,341 +328,18 @@ static void test_reported_loss(void **state)
     assert_int_equal(testkit_child(reported_loss, NULL), 0);
 }
 
-/* ---- another client ---- */
+/* ---- an idle GPU is no reason for anything ---- */
 
-static uint8_t foreign_buffer[1 << 20];
-static unsigned foreign_buffers;
-
-static void foreign_requested(uint8_t **buffer, size_t *size, size_t *max)
-{
-    *buffer = foreign_buffer;
-    *size = sizeof(foreign_buffer);
-    *max = 0;
-}
-
-static void foreign_completed(void *context, uint32_t stream, uint8_t *buffer, size_t size,
-                              size_t valid)
-{
-    (void)context;
-    (void)stream;
-    (void)size;
-    (void)valid;
-    foreign_buffers += buffer == foreign_buffer;
-    memset(foreign_buffer, 0, sizeof(foreign_buffer));
-}
-
-static void work(int ms)
-{
-    for (int i = 0; i < ms; i += 10) {
-        kernel_now("k");
-        __atomic_fetch_add(&argus_activity, 10, __ATOMIC_RELAXED);
-        nap(10);
-    }
-}
-
-static void hurry(void)
-{
-    argus_cupti_pace = (struct cupti_pace){.quiet_after = 1500000000,
-                                           .poll_every = 500000000,
-                                           .blind_wait = 3000000000,
-                                           .ratio_window = 300000000};
-}
-
-static void kinds_off(void)
-{
-    fake_cupti_lock();
-    memset(fake_cupti.kinds, 0, sizeof(fake_cupti.kinds));
-    fake_cupti_unlock();
-}
-
-/* A profiler's window: it keeps its callbacks and its records to the end. */
-static void profiler_window(void *argument)
-{
-    bool can_ask = *(bool *)argument;
-    unsigned gaps = 0, kernels = 0, registrations;
-    struct argus_record r;
-    struct view view;
-    int64_t gap_end = 0;
-
-    fake_cupti_reset(130001);
-    fake_cupti.no_exclusion = !can_ask;
-    CHECK(InitializeInjection() == 1);
-    CHECK(fake_cupti_state().kinds[CK_CONCURRENT_KERNEL] && !fake_cupti_state().kinds[CK_KERNEL]);
-    hurry();
-    work(1500);
-    CHECK(testkit_open(&view, spool));
-    fake_cupti_take_over(foreign_requested, foreign_completed);
-    registrations = fake_cupti_state().registrations;
-    work(can_ask ? 5000 : 3500);
-    CHECK(fake_cupti_state().registrations == registrations); /* not taken away */
-    CHECK(fake_cupti_state().kinds[CK_CONCURRENT_KERNEL]);
-    CHECK(view.header->standdown[ARGUS_SOURCE_CUPTI] == ARGUS_REASON_OTHER_CLIENT);
-    fake_cupti_complete();
-    CHECK(foreign_buffers > 0);
-    kinds_off();
-    work(can_ask ? 2000 : 4000);
-    CHECK(fake_cupti_state().registrations == registrations + 1);
-    CHECK(view.header->standdown[ARGUS_SOURCE_CUPTI] == ARGUS_REASON_NONE);
-    CHECK(fake_cupti_state().kinds[CK_CONCURRENT_KERNEL] && !fake_cupti_state().kinds[CK_KERNEL]);
-    nap(1300);
-    while (testkit_next(&view, &r)) {
-        if (r.type == ARGUS_REC_GAP) {
-            gaps++;
-            CHECK(r.u.gap.reason == ARGUS_REASON_OTHER_CLIENT && r.end > r.start);
-            CHECK(gap_end == 0 || r.start == gap_end); /* one after the other */
-            gap_end = r.end;
-        }
-        kernels += r.type == ARGUS_REC_KERNEL && gap_end && r.start > gap_end;
-    }
-    CHECK(gaps >= 2 && kernels > 50);
-}
-
-static void test_profiler_window(void **state)
-{
-    static bool can_ask[] = {true, false};
-
-    (void)state;
-    for (int i = 0; i < 2; i++) {
-        assert_int_equal(testkit_child(profiler_window, &can_ask[i]), 0);
-        testkit_clean(spool);
-        spool = testkit_spool();
-    }
-}
-
-static void finalized(void *unused)
-{
-    struct view view;
-
-    (void)unused;
-    use_version(130001);
-    hurry();
-    work(1500);
-    CHECK(testkit_open(&view, spool));
-    fake_cupti_finalize();
-    work(4000);
-    CHECK(fake_cupti_state().kinds[CK_CONCURRENT_KERNEL] && fake_cupti_state().zeroed);
-    CHECK(fake_cupti_state().pool_limit <= 64);
-    CHECK(testkit_count(&view, ARGUS_REC_GAP) == 1);
-}
-
-static void test_foreign_finalize(void **state)
-{
-    (void)state;
-    assert_int_equal(testkit_child(finalized, NULL), 0);
-}
-
-/* ---- windows without end, each of which keeps a buffer of ours ---- */
-
-#define WINDOWS 200
-
-struct lost {
-    uint8_t *buffer;
-    size_t size, used;
-};
-
-static struct argus_moment clock_now;
-
-/* The worker has ended: its turns are the test's from here on, and so is the time. */
-static void take_the_turns(struct view *view)
-{
-    kernel_now("first");
-    CHECK(testkit_open(view, spool));
-    argus_worker_finish(50000);
-    __atomic_store_n(&argus_dead_flag, 0, __ATOMIC_RELEASE);
-    clock_now = argus_moment_now();
-}
-
-static void turn(void)
-{
-    clock_now.real = argus_now(CLOCK_REALTIME);
-    clock_now.mono += 10000000000;
-    argus_cupti_turn(clock_now);
-}
-
-static struct lost lose_one(void)
-{
-    struct fake_cupti state;
-
-    kernel_now("lost");
-    state = fake_cupti_state();
-    CHECK(state.buffer != NULL && state.buffer != foreign_buffer);
-    fake_cupti_take_over(foreign_requested, foreign_completed);
-    fake_cupti_complete(); /* to a client that does not know it */
-    kinds_off();
-    turn();
-    return (struct lost){state.buffer, state.size, state.used};
-}
-
-static unsigned kernels_named(struct view *view, const char *name)
-{
-    struct argus_record r;
-    unsigned n = 0;
-
-    while (testkit_next(view, &r))
-        n += r.type == ARGUS_REC_KERNEL && strcmp(testkit_name(view, r.u.kernel.name), name) == 0;
-    return n;
-}
-
-/* The process's address space, in bytes. */
-static size_t mapped(void)
-{
-    FILE *f = fopen("/proc/self/statm", "r");
-    size_t pages = 0;
-
-    CHECK(f && fscanf(f, "%zu", &pages) == 1);
-    fclose(f);
-    return pages * (size_t)sysconf(_SC_PAGESIZE);
-}
-
-static void many_windows(void *argument)
-{
-    static struct lost lost[WINDOWS];
-    unsigned windows;
-    struct argus_record r;
-    struct view view;
-    size_t bytes = 0, before;
-    bool gap = false;
-
-    use_version(*(uint32_t *)argument);
-    take_the_turns(&view);
-    turn();
-    for (int i = 0; i < WINDOWS; i++) {
-        lost[i] = lose_one();
-        bytes += lost[i].size;
-        for (int k = 0; k < i; k++)
-            CHECK(lost[i].buffer >= lost[k].buffer + lost[k].size ||
-                  lost[k].buffer >= lost[i].buffer + lost[i].size);
-        CHECK(testkit_count(&view, ARGUS_REC_GAP) >= 1);
-    }
-    CHECK(view.header->standdown[ARGUS_SOURCE_CUPTI] == ARGUS_REASON_NONE);
-    CHECK(bytes < 200u << 20);
-    kernel_now("after");
-    turn();
-    CHECK(kernels_named(&view, "after") == 1);
-    CHECK(fake_cupti_state().null_buffers == 0);
-    before = mapped();
-    /* CUPTI may write to them still, and give them back in the end. */
-    for (int i = 0; i < WINDOWS; i++) {
-        lost[i].buffer[lost[i].size - 1] = 1;
-        fake_cupti.completed(NULL, 0, lost[i].buffer, lost[i].size, lost[i].used);
-    }
-    turn();
-    CHECK(kernels_named(&view, "lost") == WINDOWS);
-    CHECK(mapped() + bytes / 2 < before); /* and are unmapped */
-    /* There is an end, and it is told. */
-    for (windows = 0, bytes = 0; windows < 1200; windows++) {
-        bytes += lose_one().size;
-        if (view.header->standdown[ARGUS_SOURCE_CUPTI] != ARGUS_REASON_NONE)
-            break;
-        CHECK(testkit_count(&view, ARGUS_REC_GAP) >= 1);
-    }
-    CHECK(windows > 1000 && windows < 1200 && bytes < 460u << 20);
-    CHECK(view.header->standdown[ARGUS_SOURCE_CUPTI] == ARGUS_REASON_OTHER_CLIENT);
-    CHECK(view.header->standdown_code[ARGUS_SOURCE_CUPTI] == CU_MAX_LIMIT_REACHED);
-    CHECK(fake_cupti_state().null_buffers == 0);
-    CHECK(!fake_cupti_state().kinds[CK_CONCURRENT_KERNEL]);
-    testkit_count(&view, ARGUS_REC_GAP);
-    turn();
-    while (testkit_next(&view, &r))
-        gap |= r.type == ARGUS_REC_GAP && r.u.gap.reason == ARGUS_REASON_OTHER_CLIENT;
-    CHECK(gap);
-}
-
-static void test_many_windows(void **state)
-{
-    static uint32_t versions[] = {24, 130001};
-
-    (void)state;
-    for (int i = 0; i < 2; i++) {
-        assert_int_equal(testkit_child(many_windows, &versions[i]), 0);
-        testkit_clean(spool);
-        spool = testkit_spool();
-    }
-}
-
-/* Threads that ask and give back while the worker renews under them. */
-static int renewing_ends;
-
-static void *borrower(void *argument)
-{
-    uint8_t mark = *(uint8_t *)argument, *buffer;
-    size_t size, max;
-
-    while (!__atomic_load_n(&renewing_ends, __ATOMIC_RELAXED)) {
-        argus_pool_requested(&buffer, &size, &max);
-        if (!buffer)
-            continue;
-        CHECK(buffer[0] == 0 && buffer[100] == 0);
-        buffer[0] = buffer[100] = mark;
-        sched_yield();
-        CHECK(buffer[0] == mark && buffer[100] == mark);
-        argus_pool_completed(NULL, 0, buffer, size, 101);
-    }
-    return NULL;
-}
-
-static unsigned give_back(void)
-{
-    uint8_t *buffer;
-    unsigned n = 0;
-    size_t valid;
-    int i;
-
-    for (; (i = argus_pool_next(&buffer, &valid)) >= 0; n++) {
-        CHECK(valid == 101 && buffer[0] == buffer[100] && buffer[0] != 0);
-        argus_pool_recycle(i, valid);
-    }
-    return n;
-}
-
-static void renewing(void *unused)
-{
-    static uint8_t marks[] = {1, 2, 3};
-    uint8_t *buffers[64];
-    pthread_t threads[3];
-    size_t size, max;
-
-    (void)unused;
-    CHECK(argus_pool_init(false) == 0);
-    for (int i = 0; i < 3; i++)
-        CHECK(pthread_create(&threads[i], NULL, borrower, &marks[i]) == 0);
-    for (unsigned n = 0; n < 5000;) {
-        argus_pool_renew();
-        n += give_back();
-        sched_yield();
-    }
-    __atomic_store_n(&renewing_ends, 1, __ATOMIC_RELAXED);
-    for (int i = 0; i < 3; i++)
-        CHECK(pthread_join(threads[i], NULL) == 0);
-    give_back();
-    /* Every place is free, once. */
-    for (int i = 0; i < 64; i++) {
-        argus_pool_requested(&buffers[i], &size, &max);
-        CHECK(buffers[i] != NULL);
-        for (int k = 0; k < i; k++)
-            CHECK(buffers[i] != buffers[k]);
-    }
-    argus_pool_requested(&buffers[0], &size, &max);
-    CHECK(buffers[0] == NULL);
-}
-
-static void test_renewing(void **state)
-{
-    (void)state;
-    assert_int_equal(testkit_child(renewing, NULL), 0);
-}
-
-/* An idle GPU is no reason for anything. */
 static void idle(void *unused)
 {
     struct view view;
 
     (void)unused;
-    use_version(130001);
-    hurry();
-    work(1200);
-    CHECK(testkit_open(&view, spool));
-    nap(4000);
+    fake_cupti_begin(130001);
+    fake_cupti_hurry();
+    fake_cupti_work(1200);
+    CHECK(testkit_open(&view, testkit_here));
+    testkit_nap(4000);
     CHECK(fake_cupti_state().registrations == 1);
     CHECK(testkit_count(&view, ARGUS_REC_GAP) == 0);
 }
@@ -721,25 +360,25 @@ static void ladder(void *unused)
     unsigned gaps = 0;
 
     (void)unused;
-    use_version(130001);
-    hurry();
-    kernel_now("good");
-    CHECK(testkit_open(&view, spool));
+    fake_cupti_begin(130001);
+    fake_cupti_hurry();
+    fake_cupti_kernel_now("good");
+    CHECK(testkit_open(&view, testkit_here));
     for (int i = 0; i < 100; i++) {
         if (view.header->standdown[ARGUS_SOURCE_CUPTI] == ARGUS_REASON_INVALID_TIMES)
             break;
         for (int k = 0; k < 600; k++)
-            kernel("bad", 0, 0);
+            fake_cupti_kernel_at("bad", 0, 0);
         fake_cupti_complete();
         coarse |= fake_cupti_state().kinds[CK_GRAPH_TRACE];
-        nap(100);
+        testkit_nap(100);
     }
     CHECK(coarse);
     CHECK(!fake_cupti_state().kinds[CK_CONCURRENT_KERNEL]);
     CHECK(!fake_cupti_state().runtime_api[CB_RUNTIME_cudaMalloc]);
     CHECK(!fake_cupti_state().driver_api[CB_DRIVER_cuMemCreate]);
     CHECK(view.header->standdown[ARGUS_SOURCE_CUPTI] == ARGUS_REASON_INVALID_TIMES);
-    nap(1500);
+    testkit_nap(1500);
     while (testkit_next(&view, &r)) {
         CHECK(r.type != ARGUS_REC_KERNEL || r.start != 0);
         gaps += r.type == ARGUS_REC_GAP && r.u.gap.reason == ARGUS_REASON_INVALID_TIMES;
@@ -760,15 +399,15 @@ static void ends_normally(void *unused)
     struct view view;
 
     (void)unused;
-    use_version(130001);
-    kernel_now("first");
-    CHECK(testkit_open(&view, spool));
-    nap(100);
+    fake_cupti_begin(130001);
+    fake_cupti_kernel_now("first");
+    CHECK(testkit_open(&view, testkit_here));
+    testkit_nap(100);
     fake_cupti_lock();
     fake_cupti.hold_unfinished = true;
     fake_cupti_unlock();
-    kernel_now("last");
-    kernel("running", now(), 0);
+    fake_cupti_kernel_now("last");
+    fake_cupti_kernel_at("running", now(), 0);
 }
 
 static void test_ends_normally(void **state)
@@ -779,7 +418,7 @@ static void test_ends_normally(void **state)
 
     (void)state;
     assert_int_equal(testkit_child(ends_normally, NULL), 0);
-    assert_true(testkit_open(&view, spool));
+    assert_true(testkit_open(&view, testkit_here));
     assert_int_equal(view.header->end, ARGUS_REASON_EXIT);
     assert_int_equal(view.header->invalid[ARGUS_SOURCE_CUPTI], 0);
     while (testkit_next(&view, &r)) {
@@ -796,7 +435,7 @@ static int64_t *exit_begin; /* shared with the child */
 static void never_used(void *unused)
 {
     (void)unused;
-    use_version(130001);
+    fake_cupti_begin(130001);
     fake_cupti.flush_hangs = 1;
 }
 
@@ -805,13 +444,13 @@ static void hangs(void *unused)
     struct view view;
 
     (void)unused;
-    use_version(130001);
-    kernel_now("k");
-    CHECK(testkit_open(&view, spool));
-    nap(1200);
-    kernel_now("given back, not parsed");
+    fake_cupti_begin(130001);
+    fake_cupti_kernel_now("k");
+    CHECK(testkit_open(&view, testkit_here));
+    testkit_nap(1200);
+    fake_cupti_kernel_now("given back, not parsed");
     __atomic_store_n(&fake_cupti.flush_hangs, 1, __ATOMIC_RELAXED);
-    nap(1200);
+    testkit_nap(1200);
     fake_cupti_complete();
     *exit_begin = argus_now(CLOCK_MONOTONIC);
 }
@@ -830,7 +469,7 @@ static void test_flush_never_returns(void **state)
     /* Two seconds are ours, the rest is the machine's (and a sanitizer's). */
     assert_true(argus_now(CLOCK_MONOTONIC) - *exit_begin < 3500000000LL);
     munmap(exit_begin, 4096);
-    assert_true(testkit_open(&view, spool));
+    assert_true(testkit_open(&view, testkit_here));
     assert_int_equal(view.header->end, ARGUS_REASON_EXIT_DEADLINE);
     assert_int_equal(testkit_count(&view, ARGUS_REC_KERNEL), 2);
     testkit_close(&view);
@@ -839,22 +478,18 @@ static void test_flush_never_returns(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_releases, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_bad_times, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_refused, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_old_or_missing, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_switched_off, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_starved_pool, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_starved_for_long, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_reported_loss, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_profiler_window, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_foreign_finalize, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_many_windows, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_renewing, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_idle, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_ladder, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_ends_normally, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_flush_never_returns, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_releases, testkit_setup, testkit_teardown),
+        cmocka_unit_test_setup_teardown(test_bad_times, testkit_setup, testkit_teardown),
+        cmocka_unit_test_setup_teardown(test_refused, testkit_setup, testkit_teardown),
+        cmocka_unit_test_setup_teardown(test_old_or_missing, testkit_setup, testkit_teardown),
+        cmocka_unit_test_setup_teardown(test_switched_off, testkit_setup, testkit_teardown),
+        cmocka_unit_test_setup_teardown(test_starved_pool, testkit_setup, testkit_teardown),
+        cmocka_unit_test_setup_teardown(test_starved_for_long, testkit_setup, testkit_teardown),
+        cmocka_unit_test_setup_teardown(test_reported_loss, testkit_setup, testkit_teardown),
+        cmocka_unit_test_setup_teardown(test_idle, testkit_setup, testkit_teardown),
+        cmocka_unit_test_setup_teardown(test_ladder, testkit_setup, testkit_teardown),
+        cmocka_unit_test_setup_teardown(test_ends_normally, testkit_setup, testkit_teardown),
+        cmocka_unit_test_setup_teardown(test_flush_never_returns, testkit_setup, testkit_teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

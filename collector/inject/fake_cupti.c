@@ -8,6 +8,9 @@
 #include <unistd.h>
 
 #include "collector/inject/cupti.h"
+#include "collector/inject/testkit.h"
+
+int InitializeInjection(void);
 
 struct fake_cupti fake_cupti;
 
@@ -438,4 +441,43 @@ int argus_cupti_load(struct cupti_calls *calls, enum argus_reason *reason)
         return -1;
     *calls = fake;
     return 0;
+}
+
+/* ---- what tests do with it ---- */
+
+void fake_cupti_begin(uint32_t version)
+{
+    fake_cupti_reset(version);
+    CHECK(InitializeInjection() == 1);
+}
+
+void fake_cupti_hurry(void)
+{
+    argus_cupti_pace = (struct cupti_pace){.quiet_after = 1500000000,
+                                           .poll_every = 500000000,
+                                           .blind_wait = 3000000000,
+                                           .ratio_window = 300000000};
+}
+
+void fake_cupti_kernel_at(const char *name, uint64_t start, uint64_t end)
+{
+    struct fake_kernel k = {.name = name, .start = start, .end = end, .stream = 14};
+
+    fake_cupti_kernel(&k);
+}
+
+void fake_cupti_kernel_now(const char *name)
+{
+    uint64_t t = (uint64_t)argus_now(CLOCK_REALTIME);
+
+    fake_cupti_kernel_at(name, t - 1000, t);
+}
+
+void fake_cupti_work(int ms)
+{
+    for (int i = 0; i < ms; i += 10) {
+        fake_cupti_kernel_now("k");
+        __atomic_fetch_add(&argus_activity, 10, __ATOMIC_RELAXED);
+        testkit_nap(10);
+    }
 }

@@ -48,7 +48,16 @@ struct fake_cupti fake_cupti_state(void);
 void fake_cupti_lock(void);
 void fake_cupti_unlock(void);
 void fake_cupti_reset(uint32_t version);
+/* ... and the collector started in it. */
+void fake_cupti_begin(uint32_t version);
+/* Shorter pauses of the collector than a job has. */
+void fake_cupti_hurry(void);
 void fake_cupti_kernel(const struct fake_kernel *kernel);
+void fake_cupti_kernel_at(const char *name, uint64_t start, uint64_t end);
+/* It has ended this moment. */
+void fake_cupti_kernel_now(const char *name);
+/* One each 10 ms, and signs of life of the rank. */
+void fake_cupti_work(int ms);
 void fake_cupti_memcpy(uint64_t start, uint64_t end, uint64_t bytes, bool peer);
 void fake_cupti_memset(uint64_t start, uint64_t end, uint64_t bytes);
 void fake_cupti_overhead(uint32_t kind, uint64_t start, uint64_t end);

@@ -16,22 +16,6 @@
 #include "collector/inject/nccl.h"
 #include "collector/inject/testkit.h"
 
-static const char *spool;
-
-static int setup(void **state)
-{
-    (void)state;
-    spool = testkit_spool();
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    testkit_clean(spool);
-    return 0;
-}
-
 /* Descriptors by byte, independent of the facts header. */
 static void put(uint8_t *d, size_t at, const void *value, size_t n)
 {
@@ -217,7 +201,7 @@ static void versions(void *argument)
         CHECK(start(&t, 1ULL << 14, d) == NULL || version < 5); /* a type from the future */
         CHECK(t.stop(NULL) == 0 && t.state(NULL, 3, NULL) == 0);
     }
-    CHECK(testkit_open(&view, spool));
+    CHECK(testkit_open(&view, testkit_here));
     CHECK(view.header->nccl_interface == (uint32_t)version);
     while (testkit_next(&view, &r)) {
         switch (r.type) {
@@ -277,8 +261,7 @@ static void test_versions(void **state)
     (void)state;
     for (int version = 2; version <= 6; version++) {
         assert_int_equal(testkit_child(versions, &version), 0);
-        testkit_clean(spool);
-        spool = testkit_spool();
+        testkit_renew();
     }
 }
 
@@ -290,9 +273,9 @@ static void many_comms(void *unused)
     struct view view;
 
     (void)unused;
-    testkit_conf(spool, "ring_mb=8\n");
+    testkit_conf(testkit_here, "ring_mb=8\n");
     CHECK(argus_ring_open() == 0);
-    CHECK(testkit_open(&view, spool)); /* the whole ring is there */
+    CHECK(testkit_open(&view, testkit_here)); /* the whole ring is there */
     for (uint64_t i = 1; i <= 3000; i++) {
         open_table(&t, 5, i, 4, 0);
         coll_api(&t, "AllReduce", 1, 0, false);
@@ -323,7 +306,7 @@ static void off(void *unused)
     setenv("ARGUS_SOURCES", "cupti", 1);
     open_table(&t, 5, 1, 4, 0);
     CHECK(t.mask == 0);
-    CHECK(testkit_rings(spool) == 0);
+    CHECK(testkit_rings(testkit_here) == 0);
     unsetenv("ARGUS_SOURCES");
     unsetenv("ARGUS_SPOOL");
     open_table(&t, 5, 1, 4, 0);
@@ -395,7 +378,7 @@ static void links(void *argument)
     for (int i = 0; i < 20000; i++)
         proxy_step(&t, proxy_op(&t, getpid(), 1));
     t.state(step, 9, &bytes);
-    CHECK(testkit_open(&view, spool));
+    CHECK(testkit_open(&view, testkit_here));
     while (testkit_next(&view, &r)) {
         if (r.type != ARGUS_REC_PEER_WAIT)
             continue;
@@ -412,10 +395,9 @@ static void test_links(void **state)
 {
     (void)state;
     for (int version = 2; version <= 6; version++) {
-        testkit_conf(spool, "links=on\n");
+        testkit_conf(testkit_here, "links=on\n");
         assert_int_equal(testkit_child(links, &version), 0);
-        testkit_clean(spool);
-        spool = testkit_spool();
+        testkit_renew();
     }
 }
 
@@ -430,7 +412,7 @@ static void links_window(void *unused)
     (void)unused;
     open_table(&table, 5, 9, 4, 0);
     CHECK(!(table.mask & links_bits));
-    CHECK(testkit_open(&view, spool));
+    CHECK(testkit_open(&view, testkit_here));
     nanosleep(&(struct timespec){0, 300000000}, NULL); /* the worker has had a turn */
     for (int s = 0; s <= 119; s += 10, t.mono += 10000000000) {
         argus_nccl_turn(t);
@@ -449,7 +431,7 @@ static void links_window(void *unused)
 static void test_links_window(void **state)
 {
     (void)state;
-    testkit_conf(spool, "links=2\n");
+    testkit_conf(testkit_here, "links=2\n");
     assert_int_equal(testkit_child(links_window, NULL), 0);
 }
 
@@ -561,11 +543,10 @@ static void test_unloaded(void **state)
 {
     (void)state;
     for (int version = 2; version <= 6; version++) {
-        testkit_conf(spool, "links=2\n");
+        testkit_conf(testkit_here, "links=2\n");
         assert_int_equal(testkit_child(unloaded, &version), 0);
         assert_int_equal(testkit_child(unloaded_meanwhile, &version), 0);
-        testkit_clean(spool);
-        spool = testkit_spool();
+        testkit_renew();
     }
 }
 
@@ -610,12 +591,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(words),
-        cmocka_unit_test_setup_teardown(test_versions, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_many_comms, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_off, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_links, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_links_window, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_unloaded, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_versions, testkit_setup, testkit_teardown),
+        cmocka_unit_test_setup_teardown(test_many_comms, testkit_setup, testkit_teardown),
+        cmocka_unit_test_setup_teardown(test_off, testkit_setup, testkit_teardown),
+        cmocka_unit_test_setup_teardown(test_links, testkit_setup, testkit_teardown),
+        cmocka_unit_test_setup_teardown(test_links_window, testkit_setup, testkit_teardown),
+        cmocka_unit_test_setup_teardown(test_unloaded, testkit_setup, testkit_teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

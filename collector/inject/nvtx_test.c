@@ -28,20 +28,10 @@ int InitializeInjectionNvtxExtension(struct nvtx_extension *module);
 #include <nvtx3/nvToolsExt.h>
 #endif
 
-static const char *spool;
-
 static int setup(void **state)
 {
-    (void)state;
-    spool = testkit_spool();
+    testkit_setup(state);
     unsetenv("NVTX_INJECTION64_PATH");
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    testkit_clean(spool);
     return 0;
 }
 
@@ -116,7 +106,7 @@ static void no_gpu(void *unused)
         PUSH("load");
         POP();
     }
-    CHECK(testkit_rings(spool) == 0);
+    CHECK(testkit_rings(testkit_here) == 0);
 }
 
 static void test_no_gpu(void **state)
@@ -210,7 +200,7 @@ static void ranges(void *unused)
     PUSH("after");
     POP();
 
-    CHECK(testkit_open(&view, spool));
+    CHECK(testkit_open(&view, testkit_here));
     n = marks(&view, seen, 7);
     CHECK(n == 7);
     CHECK(strcmp(seen[0].name, "forward") == 0 && seen[0].level == 0);
@@ -240,7 +230,7 @@ static void counting(void *unused)
     (void)unused;
     attach();
     CHECK(argus_ring_open() == 0);
-    CHECK(testkit_open(&view, spool)); /* the whole heap is there */
+    CHECK(testkit_open(&view, testkit_here)); /* the whole heap is there */
     for (int i = 0; i < 100000; i++) {
         snprintf(text, sizeof(text), "iteration %d of epoch %d", i, i / 7);
         PUSH(text);
@@ -306,7 +296,7 @@ static void nccl_payloads(void *unused)
     nccl_call(domain, NCCL_SID_ALLGATHER, &older, 8);
     nccl_call(domain, 99, &ours, 24);
     nccl_call(domain, NCCL_SID_ALLREDUCE, NULL, 24);
-    CHECK(testkit_open(&view, spool)); /* a call of NCCL is reason enough for a ring */
+    CHECK(testkit_open(&view, testkit_here)); /* a call of NCCL is reason enough for a ring */
     while (testkit_next(&view, &r)) {
         marks_seen += r.type == ARGUS_REC_MARK;
         if (r.type == ARGUS_REC_COMM) {
@@ -410,7 +400,7 @@ static void genuine(void *unused)
     nvtxRangePushW(L"wide");
     nvtxRangePop();
     nvtxRangePop();
-    CHECK(testkit_open(&view, spool));
+    CHECK(testkit_open(&view, testkit_here));
     CHECK(marks(&view, seen, 8) == 6);
     CHECK(strcmp(seen[0].name, "plain") == 0);
     CHECK(strcmp(seen[1].name, "optimizer") == 0 && strcmp(seen[1].domain, "megatron") == 0);
@@ -429,13 +419,13 @@ static void test_genuine_client(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_no_gpu, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_ranges, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_counting_names, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_nccl_payloads, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_no_gpu, setup, testkit_teardown),
+        cmocka_unit_test_setup_teardown(test_ranges, setup, testkit_teardown),
+        cmocka_unit_test_setup_teardown(test_counting_names, setup, testkit_teardown),
+        cmocka_unit_test_setup_teardown(test_nccl_payloads, setup, testkit_teardown),
+        cmocka_unit_test_setup_teardown(test_refused, setup, testkit_teardown),
 #ifdef HAVE_NVTX3_NVTOOLSEXT_H
-        cmocka_unit_test_setup_teardown(test_genuine_client, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_genuine_client, setup, testkit_teardown),
 #endif
     };
 

@@ -19,22 +19,6 @@
 #include "collector/inject/inject.h"
 #include "collector/inject/testkit.h"
 
-static const char *spool;
-
-static int setup(void **state)
-{
-    (void)state;
-    spool = testkit_spool();
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    testkit_clean(spool);
-    return 0;
-}
-
 static bool emit(uint64_t a, uint64_t b)
 {
     struct argus_record *r = argus_ring_claim(ARGUS_SOURCE_NCCL, ARGUS_REC_OP, 7, 42);
@@ -67,9 +51,9 @@ static void first_record(void *unused)
     struct view view;
 
     (void)unused;
-    CHECK(testkit_rings(spool) == 0);
+    CHECK(testkit_rings(testkit_here) == 0);
     CHECK(emit(1, 2));
-    CHECK(testkit_open(&view, spool));
+    CHECK(testkit_open(&view, testkit_here));
     CHECK(view.header->rank == 3 && view.header->world == 8 && view.header->local_rank == 1);
     CHECK(strcmp(view.header->node, "n07") == 0 && strcmp(view.header->job, "4711") == 0);
     CHECK(view.header->pid == getpid() && view.header->pid_start != 0);
@@ -82,7 +66,7 @@ static void test_first_record(void **state)
 {
     (void)state;
     assert_int_equal(testkit_child(first_record, NULL), 0);
-    assert_int_equal(testkit_rings(spool), 1);
+    assert_int_equal(testkit_rings(testkit_here), 1);
 }
 
 /* ---- many producers, full ring, laps ---- */
@@ -148,7 +132,7 @@ static void concurrent(void *unused)
     (void)unused;
     CHECK(emit(0, 0));
     wait_published();
-    CHECK(testkit_open(&view, spool));
+    CHECK(testkit_open(&view, testkit_here));
     CHECK(view.header->slots == 16384);
     /* The consumer through our own mapping: a checker of races follows addresses. */
     view.header = argus_ring.header;
@@ -199,7 +183,7 @@ static void concurrent(void *unused)
 static void test_concurrent(void **state)
 {
     (void)state;
-    testkit_conf(spool, "version=1\nring_mb=1\nlinks=off\n");
+    testkit_conf(testkit_here, "version=1\nring_mb=1\nlinks=off\n");
     assert_int_equal(testkit_child(concurrent, NULL), 0);
 }
 
@@ -214,7 +198,7 @@ static void full(void *unused)
     wait_published();
     for (int i = 0; i < 20000; i++)
         n += emit(1, 1);
-    CHECK(testkit_open(&view, spool));
+    CHECK(testkit_open(&view, testkit_here));
     CHECK(n < 16384 && n > 16384 - 64);
     CHECK(view.header->dropped[ARGUS_SOURCE_NCCL] == 20000 - n);
     CHECK(testkit_next(&view, &r));
@@ -225,7 +209,7 @@ static void full(void *unused)
 static void test_full_ring_drops(void **state)
 {
     (void)state;
-    testkit_conf(spool, "ring_mb=1\n");
+    testkit_conf(testkit_here, "ring_mb=1\n");
     assert_int_equal(testkit_child(full, NULL), 0);
 }
 
@@ -250,7 +234,7 @@ static void test_killed(void **state)
 
     (void)state;
     assert_true(WIFSIGNALED(testkit_child(killed, NULL)));
-    assert_true(testkit_open(&view, spool));
+    assert_true(testkit_open(&view, testkit_here));
     assert_int_equal(view.header->end, ARGUS_REASON_NONE);
     while (testkit_next(&view, &r))
         n += r.type == ARGUS_REC_OP;
@@ -278,7 +262,7 @@ static void test_exit(void **state)
 
     (void)state;
     assert_int_equal(testkit_child(orderly, NULL), 0);
-    assert_true(testkit_open(&view, spool));
+    assert_true(testkit_open(&view, testkit_here));
     assert_int_equal(view.header->end, ARGUS_REASON_EXIT);
     testkit_close(&view);
 }
@@ -297,7 +281,7 @@ static void forks(void *unused)
     (void)unused;
     CHECK(emit(1, 1));
     wait_published();
-    CHECK(testkit_open(&view, spool));
+    CHECK(testkit_open(&view, testkit_here));
     nanosleep(&(struct timespec){0, 50000000}, NULL);
     head = counter(view.header->records, ARGUS_SOURCE_NCCL);
     dropped = view.header->dropped[ARGUS_SOURCE_NCCL];
@@ -305,7 +289,7 @@ static void forks(void *unused)
     CHECK(counter(view.header->records, ARGUS_SOURCE_NCCL) == head);
     CHECK(view.header->dropped[ARGUS_SOURCE_NCCL] == dropped);
     CHECK(view.header->end == ARGUS_REASON_NONE);
-    CHECK(testkit_rings(spool) == 1);
+    CHECK(testkit_rings(testkit_here) == 1);
     CHECK(emit(2, 2));
 }
 
@@ -332,7 +316,7 @@ static void test_unusable_spool(void **state)
     (void)state;
     setenv("ARGUS_SPOOL", "relative", 1);
     assert_int_equal(testkit_child(no_spool, NULL), 0);
-    snprintf(path, sizeof(path), "%s/missing", spool);
+    snprintf(path, sizeof(path), "%s/missing", testkit_here);
     setenv("ARGUS_SPOOL", path, 1);
     assert_int_equal(testkit_child(no_spool, NULL), 0);
     unsetenv("ARGUS_SPOOL");
@@ -346,14 +330,14 @@ static void second_image(void *unused)
 
     (void)unused;
     /* A ring of this very pid, as exec() leaves it. */
-    snprintf(path, sizeof(path), "%s/3-%d.ring", spool, (int)getpid());
+    snprintf(path, sizeof(path), "%s/3-%d.ring", testkit_here, (int)getpid());
     fd = open(path, O_CREAT | O_WRONLY, 0600);
     CHECK(fd >= 0 && write(fd, "old", 3) == 3);
     close(fd);
     CHECK(emit(1, 1));
     wait_published();
     CHECK(strstr(argus_ring_path(), ".1.ring") != NULL);
-    CHECK(testkit_rings(spool) == 2);
+    CHECK(testkit_rings(testkit_here) == 2);
 }
 
 static void test_exec_keeps_old_ring(void **state)
@@ -443,16 +427,16 @@ static void test_names_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_first_record, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_concurrent, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_full_ring_drops, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_killed, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_exit, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_fork, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_unusable_spool, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_exec_keeps_old_ring, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_names, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_names_threads, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_first_record, testkit_setup, testkit_teardown),
+        cmocka_unit_test_setup_teardown(test_concurrent, testkit_setup, testkit_teardown),
+        cmocka_unit_test_setup_teardown(test_full_ring_drops, testkit_setup, testkit_teardown),
+        cmocka_unit_test_setup_teardown(test_killed, testkit_setup, testkit_teardown),
+        cmocka_unit_test_setup_teardown(test_exit, testkit_setup, testkit_teardown),
+        cmocka_unit_test_setup_teardown(test_fork, testkit_setup, testkit_teardown),
+        cmocka_unit_test_setup_teardown(test_unusable_spool, testkit_setup, testkit_teardown),
+        cmocka_unit_test_setup_teardown(test_exec_keeps_old_ring, testkit_setup, testkit_teardown),
+        cmocka_unit_test_setup_teardown(test_names, testkit_setup, testkit_teardown),
+        cmocka_unit_test_setup_teardown(test_names_threads, testkit_setup, testkit_teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

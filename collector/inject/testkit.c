@@ -12,6 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+const char *testkit_here;
+
 void testkit_fail(const char *file, int line, const char *what)
 {
     fprintf(stderr, "# %s:%d: %s\n", file, line, what);
@@ -186,6 +188,33 @@ const char *testkit_name(const struct view *view, uint32_t offset)
     memcpy(text, name->bytes, name->length);
     text[name->length] = '\0';
     return text;
+}
+
+int testkit_setup(void **state)
+{
+    (void)state;
+    testkit_here = testkit_spool();
+    return 0;
+}
+
+int testkit_teardown(void **state)
+{
+    (void)state;
+    testkit_clean(testkit_here);
+    return 0;
+}
+
+void testkit_renew(void)
+{
+    testkit_clean(testkit_here);
+    testkit_here = testkit_spool();
+}
+
+void testkit_nap(int ms)
+{
+    struct timespec ts = {ms / 1000, ms % 1000 * 1000000L};
+
+    nanosleep(&ts, NULL);
 }
 
 unsigned testkit_count(struct view *view, enum argus_record_type type)

@@ -33,10 +33,17 @@ void testkit_fail(const char *file, int line, const char *what) __attribute__((n
 const char *testkit_spool(void);
 /* Removes a spool and what is in it. */
 void testkit_clean(const char *spool);
+/* For cmocka: a new spool before each test, away after it. */
+extern const char *testkit_here;
+int testkit_setup(void **state);
+int testkit_teardown(void **state);
+/* The same between two cases of one test. */
+void testkit_renew(void);
 /* Writes step.conf. */
 void testkit_conf(const char *spool, const char *text);
 /* Runs a function in a forked child; returns waitpid()'s status. */
 int testkit_child(void (*body)(void *), void *argument);
+void testkit_nap(int ms);
 /* The number of rings in a spool. */
 int testkit_rings(const char *spool);
 /* Maps the n-th ring (any order), waiting up to fifteen seconds for it. */

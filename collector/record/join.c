@@ -155,7 +155,8 @@ static void fold(struct argus_call *into, const struct argus_call *op)
     into->ops++;
 }
 
-/* Whom an operation of the call is with.  All of them with the same: the call is; else with nobody in particular. */
+/* Whom an operation of the call is with.  All of them with the same: the call is; else with nobody
+ * in particular. */
 static void tell(struct argus_call *c, int32_t peer)
 {
     c->peer = !c->told || c->peer == peer ? peer : -1;

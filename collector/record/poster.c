@@ -9,7 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "analyzer/cli/top_post.h"
+#include <argus/step.h>
+
 #include "collector/record/poster.h"
 
 #define PROGRAM ARGUS_BINDIR "/argus"

@@ -21,6 +21,8 @@
 #ifndef ARGUS_STEP_H
 #define ARGUS_STEP_H
 
+#include <signal.h>
+
 #define ARGUS_STEP_CONF_VERSION 1
 #define ARGUS_STEP_CONF_MAX 65536
 #define ARGUS_STEP_CONF_NAME "step.conf"
@@ -28,6 +30,13 @@
 #define ARGUS_RECORD_PID_NAME "record.pid"
 #define ARGUS_MARKER_DIR "jobs"
 #define ARGUS_DONE_DIR ".done"
+
+/*
+ * With live=on the recorder runs `argus top --post`; this signal tells it that the step is over,
+ * also when the recorder dies.  Not SIGTERM: that, sent to a step (scancel -s TERM), reaches both
+ * of them, and the step may go on.
+ */
+#define ARGUS_POST_OVER SIGRTMIN
 
 /*
  * Keys:
