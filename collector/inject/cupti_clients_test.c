@@ -97,10 +97,7 @@ static void test_profiler_window(void **state)
     static bool can_ask[] = {true, false};
 
     (void)state;
-    for (int i = 0; i < 2; i++) {
-        assert_int_equal(testkit_child(profiler_window, &can_ask[i]), 0);
-        testkit_renew();
-    }
+    assert_int_equal(testkit_children(profiler_window, can_ask, sizeof(can_ask[0]), 2), 0);
 }
 
 static void finalized(void *unused)

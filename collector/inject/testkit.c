@@ -12,6 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#define CHILDREN_MAX 16
+
 const char *testkit_here;
 
 void testkit_fail(const char *file, int line, const char *what)
@@ -72,9 +74,8 @@ void testkit_conf(const char *spool, const char *text)
     fclose(f);
 }
 
-int testkit_child(void (*body)(void *), void *argument)
+static pid_t begin(void (*body)(void *), void *argument)
 {
-    int status = 0;
     pid_t pid;
 
     fflush(NULL);
@@ -85,8 +86,40 @@ int testkit_child(void (*body)(void *), void *argument)
         body(argument);
         exit(0);
     }
+    return pid;
+}
+
+int testkit_child(void (*body)(void *), void *argument)
+{
+    pid_t pid = begin(body, argument);
+    int status = 0;
+
     CHECK(waitpid(pid, &status, 0) == pid);
     return status;
+}
+
+int testkit_children(void (*body)(void *), void *arguments, size_t bytes, size_t n)
+{
+    const char *mine = testkit_here;
+    char spools[CHILDREN_MAX][256];
+    pid_t pids[CHILDREN_MAX];
+    int status, bad = 0;
+
+    CHECK(n <= CHILDREN_MAX);
+    for (size_t i = 0; i < n; i++) {
+        snprintf(spools[i], sizeof(spools[i]), "%s", testkit_spool());
+        testkit_here = spools[i];
+        pids[i] = begin(body, (char *)arguments + i * bytes);
+    }
+    for (size_t i = 0; i < n; i++) {
+        CHECK(waitpid(pids[i], &status, 0) == pids[i]);
+        if (status != 0)
+            fprintf(stderr, "# case %zu: status %d\n", i, status);
+        bad = bad ? bad : status;
+        testkit_clean(spools[i]);
+    }
+    testkit_here = mine;
+    return bad;
 }
 
 int testkit_rings(const char *spool)
@@ -215,6 +248,14 @@ void testkit_nap(int ms)
     struct timespec ts = {ms / 1000, ms % 1000 * 1000000L};
 
     nanosleep(&ts, NULL);
+}
+
+void testkit_await(const uint64_t *counter, uint64_t value)
+{
+    for (int i = 0; __atomic_load_n(counter, __ATOMIC_ACQUIRE) != value; i++) {
+        CHECK(i < 1500);
+        testkit_nap(10);
+    }
 }
 
 unsigned testkit_count(struct view *view, enum argus_record_type type)

@@ -43,7 +43,12 @@ void testkit_renew(void);
 void testkit_conf(const char *spool, const char *text);
 /* Runs a function in a forked child; returns waitpid()'s status. */
 int testkit_child(void (*body)(void *), void *argument);
+/* Runs it for each of `n` arguments of `bytes` bytes, all at the same time, each in a
+ * child with a spool of its own; returns the first status that is not zero. */
+int testkit_children(void (*body)(void *), void *arguments, size_t bytes, size_t n);
 void testkit_nap(int ms);
+/* Waits, fifteen seconds at most, until a counter in the ring's header says so. */
+void testkit_await(const uint64_t *counter, uint64_t value);
 /* The number of rings in a spool. */
 int testkit_rings(const char *spool);
 /* Maps the n-th ring (any order), waiting up to fifteen seconds for it. */
