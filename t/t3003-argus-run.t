@@ -19,6 +19,20 @@ field() {
     sed -n "s/.*\b$1=\([^ ]*\).*/\1/p" | head -n 1
 }
 
+# until_it COMMAND...: it succeeds, within a minute
+until_it() {
+    for i in $(seq 600); do "$@" && return; sleep 0.1; done
+    return 1
+}
+
+ended() { ! kill -0 "$1" 2>/dev/null; }
+
+# has_steps FILE N: a timeline that is being written has more than N steps
+has_steps() {
+    n=$("$totals" "$1" 2>/dev/null | field steps)
+    test "${n:-0}" -gt "$2"
+}
+
 test_expect_success 'usage and bad options' '
     "$argus" run --help | grep -q ranks-per-node &&
     test_expect_code 2 "$argus" run 2>err && grep "no command" err &&
@@ -178,24 +192,23 @@ test_expect_success 'mode=off: the command runs as if argus were not there' '
 '
 
 test_expect_success 'a recorder is killed: what it left in the rings is taken over' '
-    "$argus" run -n 2 --dir killed --no-report -- "$simtrain" --quiet --steps 4000 --pace 1 >out 2>&1 &
-    run=$! &&
-    sleep 3 && kill -KILL $(pgrep -P $run -f argus-record) &&
-    sleep 3 && pkill -KILL -P $run simtrain;
-    wait $run;
+    "$argus" run -n 2 --dir killed --no-report -- "$simtrain" --quiet --steps 120 --pace 1 >out 2>&1 &
+    run=$! && until_it has_steps killed/step-0/rank-00000.h5.open 5 &&
+    kill -KILL $(pgrep -P $run -f argus-record) && wait $run &&
     test -e killed/step-0/rank-00000.h5 && test -e killed/step-0/rank-00001.h5 &&
-    test $(h5ls killed/step-0/rank-00000.h5 | sed -n "s/^steps.*{\\([0-9]*\\).*/\\1/p") -gt 60
+    has_steps killed/step-0/rank-00000.h5 60
 '
 
 test_expect_success 'a run that is killed harms no rank; the next one tidies up after it' '
     "$argus" run -n 2 -r 1 -d crashed --no-report -- sh -c \
         "echo \$\$ >>crashed.pids; exec \"$simtrain\" --quiet --steps 100000 --pace 1" >out 2>&1 &
-    run=$! && sleep 3 && ls -d /dev/shm/argus-run-$run.* &&
+    run=$! && until_it has_steps crashed/step-0/rank-00000.h5.open 10 &&
+    until_it has_steps crashed/step-0/rank-00001.h5.open 10 && ls -d /dev/shm/argus-run-$run.* &&
     for pid in $(pgrep -P $run -f argus-record); do kill -STOP $pid || return 1; done &&
     recorders=$(pgrep -P $run -f argus-record) && kill -KILL $run && { wait $run; true; } &&
     "$argus" run -d next1 --no-report -- true &&
     ls -d /dev/shm/argus-run-$run.* &&
-    kill -KILL $recorders && sleep 0.3 &&
+    kill -KILL $recorders && for pid in $recorders; do until_it ended $pid || return 1; done &&
     for pid in $(cat crashed.pids); do kill -0 $pid && kill -KILL $pid || return 1; done &&
     "$argus" run -d next2 --no-report -- true &&
     ! ls -d /dev/shm/argus-run-$run.* &&
@@ -206,18 +219,22 @@ test_expect_success 'a run that is killed harms no rank; the next one tidies up 
 '
 
 test_expect_success 'what a rank leaves running does not hold up the end' '
-    begin=$(date +%s) &&
-    "$argus" run -d left --no-report -- \
-        sh -c "\"$simtrain\" --quiet --steps 100000 --pace 1 >/dev/null 2>&1 & echo \$! >left.pid; sleep 2" &&
+    cat >leave.sh <<-EOS &&
+	"$simtrain" --quiet --steps 100000 --pace 1 >/dev/null 2>&1 &
+	echo \$! >left.pid
+	while ! "$totals" left/step-0/rank-00000.h5.open 2>/dev/null | grep -q "steps=[1-9][0-9]"; do
+	    sleep 0.1
+	done
+	EOS
+    "$argus" run -d left --no-report -- sh leave.sh &&
     kill -0 $(cat left.pid) && kill -KILL $(cat left.pid) &&
-    test $(($(date +%s) - begin)) -lt 9 &&
     "$totals" left/step-0/rank-00000.h5 >got &&
     test "$(field sealed <got)" = 1 && test "$(field steps <got)" -gt 5
 '
 
 test_expect_success 'an interrupt reaches the ranks, their data is kept' '
     { "$argus" run -n 2 -d interrupted --no-report -- "$simtrain" --quiet --steps 100000 --pace 1 & } &&
-    pid=$! && sleep 2 && kill -TERM $pid &&
+    pid=$! && until_it has_steps interrupted/step-0/rank-00001.h5.open 5 && kill -TERM $pid &&
     { wait $pid; test $? = 143; } &&
     "$totals" interrupted/step-0/rank-00001.h5 >got &&
     test "$(field steps <got)" -gt 5
