@@ -78,7 +78,7 @@ count() # title build-directory
     echo "        $1: $good passed, $bad failed, $skipped skipped"
     find "$2" -name '*.trs' | while read -r trs; do
         sed -n "s|^:test-result: \(FAIL\|XPASS\|ERROR\)\(.*\)|        \1\2 (${trs#"$2"/})|p" "$trs"
-        sed -n "s|^:test-result: SKIP\(.*\)|        SKIP\1 (${trs#"$2"/})|p" "$trs"
+        sed -n "s|^SKIP: |        SKIP |p" "${trs%.trs}.log"
     done
     if [ "$bad" -gt 0 ]; then
         find "$2" -name '*.trs' -exec grep -lE '^:test-result: (FAIL|XPASS|ERROR)' {} + |
@@ -143,10 +143,10 @@ if step "sanitizers: configure" configure "$sanitized" --enable-sanitizers=addre
     CFLAGS="-g -O1" &&
     step "sanitizers: build" make -C "$sanitized" -j"$jobs" all; then
     tests=$(cd "$srcdir" && make -s -C "$sanitized" print-unit-tests)
-    step "sanitizers: tests ran" check "$sanitized" TESTS="$tests"
+    step "sanitizers: tests ran" check "$sanitized" -j"$jobs" TESTS="$tests"
     count "sanitizers" "$sanitized"
 fi
 rm -rf "$sanitized"
 
-step "make distcheck" make -C "$gcc" distcheck DISTCHECK_CONFIGURE_FLAGS=--enable-werror
+step "make distcheck" make -C "$gcc" -j"$jobs" distcheck DISTCHECK_CONFIGURE_FLAGS=--enable-werror
 finish

@@ -5,8 +5,8 @@ build_packages="autoconf automake build-essential libtool pkg-config libcairo2-d
 libgsl-dev libhdf5-dev libjansson-dev libncurses-dev libslurm-dev libsqlite3-dev libyajl-dev
 zlib1g-dev"
 cluster_packages="mariadb-server munge slurm-client slurm-wlm-mysql-plugin slurmctld slurmd slurmdbd"
-test_packages="clang debhelper hdf5-tools libopenmpi-dev lintian openmpi-bin python3 python3-h5py
-python3-scipy sharness valgrind"
+test_packages="clang debhelper hdf5-tools libopenmpi-dev lintian openmpi-bin prometheus python3
+python3-h5py python3-matplotlib python3-scipy sharness valgrind"
 
 # need_packages NAME...: install those that are missing.  The daemons of the
 # packages are not started: the cluster here is a private one.
