@@ -279,6 +279,33 @@ test_expect_success 'every signal reaches a rank, not only the first' '
     printf "%s\n" up "term 1" "term 2" quit hup int >want && test_cmp want heard
 '
 
+# asked DIR: two ranks, over before the first look at their devices
+asked() {
+    (LD_LIBRARY_PATH=$(pwd)/nvml${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} && export LD_LIBRARY_PATH &&
+        "$argus" run -n 2 --no-report -d "$1" -- "$simtrain" --quiet --steps 2)
+}
+
+simnvml=$ARGUS_BUILDDIR/.libs/libsimnvml.so
+
+test -f "$simnvml" && test_set_prereq SIMNVML
+
+# A machine may be so busy that a second is too short for the answer: again.
+test_expect_success SIMNVML 'a short job has the health of its end' '
+    mkdir nvml && ln -s "$simnvml" nvml/libnvidia-ml.so.1 &&
+    for try in 1 2 3 4 5 6; do
+        asked asked$try && "$totals" asked$try/step-0/rank-00001.h5 health >got || return 1
+        test "$(field health <got)" = 0 || break
+    done &&
+    test "$(field health <got)" -gt 0
+'
+
+test_expect_success SIMNVML 'devices that do not answer hold no timeline' '
+    (SIMNVML_HANG=1 && export SIMNVML_HANG && asked hang) &&
+    for rank in 0 1; do
+        "$totals" hang/step-0/rank-0000$rank.h5 >got && test "$(field sealed <got)" = 1 || return 1
+    done
+'
+
 # Same seed, three ways to keep events: the verdict is the summary'\''s.
 for fault in "" "--slow-rank 5:1.3@15" "--slow-link node1:3" "--host-stall 3:60ms@every5"; do
     test_expect_success "verdict from the summary alone, from windows, from every event: ${fault:-healthy}" '

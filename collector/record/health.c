@@ -16,6 +16,7 @@
 #define REPEAT_NS 60000000000LL
 #define WATCHED_MAX 64
 #define STOP_WAIT_S 1
+#define FIRST_WAIT_NS 1000000000LL /* doubles up to the period: a short job has a series, too */
 
 struct known {
     char metric[ARGUS_HEALTH_METRIC_BYTES];
@@ -31,6 +32,7 @@ struct argus_health {
     char *sysfs, *nvml;
     int64_t period;
     int stop, running;
+    unsigned asked, answered; /* numbers of samples out of turn */
     char watched[WATCHED_MAX][ARGUS_HEALTH_DEVICE_BYTES];
     int n_watched;
     struct argus_health_value *values;
@@ -116,26 +118,33 @@ static void *run(void *arg)
 {
     struct argus_health *h = arg;
     argus_nvml_t *nvml = NULL;
+    int64_t at = realtime(), wait = FIRST_WAIT_NS;
     int tried = 0, stop = 0;
 
     while (!stop) {
         struct timespec until;
-        int64_t at;
         int watched;
+        unsigned asked;
 
         pthread_mutex_lock(&h->lock);
         watched = h->n_watched;
+        asked = h->asked;
         pthread_mutex_unlock(&h->lock);
         if (watched && !tried) { /* no GPU in use: the driver is left alone */
             nvml = argus_nvml_open(h->nvml);
             tried = 1;
         }
         sample(h, nvml);
-        at = realtime() + h->period;
+        if (h->now >= at) { /* not out of turn */
+            wait = wait < h->period ? wait : h->period;
+            at = realtime() + wait;
+            wait *= 2;
+        }
         until.tv_sec = at / 1000000000;
         until.tv_nsec = at % 1000000000;
         pthread_mutex_lock(&h->lock);
-        while (!h->stop && h->n_watched == watched &&
+        h->answered = asked;
+        while (!h->stop && h->n_watched == watched && h->asked == asked &&
                pthread_cond_timedwait(&h->wake, &h->lock, &until) != ETIMEDOUT)
             ;
         stop = h->stop;
@@ -177,6 +186,7 @@ argus_health_t *argus_health_start(const char *sysfs, const char *nvml, int64_t 
     h->values = malloc(VALUES_MAX * sizeof(*h->values));
     h->known = malloc(KNOWN_MAX * sizeof(*h->known));
     h->running = 1;
+    h->asked = 1; /* the first one is never out of turn */
     /* signals are the main thread's */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -201,6 +211,24 @@ void argus_health_watch(argus_health_t *h, const char *uuid)
         pthread_cond_signal(&h->wake);
     }
     pthread_mutex_unlock(&h->lock);
+}
+
+void argus_health_ask(argus_health_t *h)
+{
+    pthread_mutex_lock(&h->lock);
+    h->asked++;
+    pthread_cond_signal(&h->wake);
+    pthread_mutex_unlock(&h->lock);
+}
+
+int argus_health_answered(argus_health_t *h)
+{
+    int answered;
+
+    pthread_mutex_lock(&h->lock);
+    answered = h->answered == h->asked;
+    pthread_mutex_unlock(&h->lock);
+    return answered;
 }
 
 void argus_health_take(argus_health_t *h, argus_health_f f, void *arg)

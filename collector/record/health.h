@@ -30,6 +30,10 @@ typedef void (*argus_health_f)(void *arg, const struct argus_health_value *value
 argus_health_t *argus_health_start(const char *sysfs, const char *nvml, int64_t period_ns);
 /* A GPU of this node is in use; known ones are ignored. */
 void argus_health_watch(argus_health_t *h, const char *uuid);
+/* Asks for a sample now; does not wait. */
+void argus_health_ask(argus_health_t *h);
+/* Is there an answer to the last argus_health_ask()? */
+int argus_health_answered(argus_health_t *h);
 /* Hands over what has come since the last call. */
 void argus_health_take(argus_health_t *h, argus_health_f f, void *arg);
 /* Ends the thread; one that hangs in the driver is left behind. */

@@ -26,6 +26,7 @@
 #define SCAN_NS 200000000LL
 #define FLUSH_NS 1000000000LL
 #define HEALTH_NS 10000000000LL
+#define LAST_SAMPLE_NS 1000000000LL
 #define LAST_DRAIN_NS 2000000000LL
 #define SOURCES_MAX 1024u
 #define RING_NAME_MAX 200u
@@ -46,7 +47,8 @@ struct recorder {
     char **refused; /* names in the spool that are no rings */
     size_t n_refused;
     argus_health_t *health;
-    json_t *rings; /* of the closed ones */
+    int64_t asked_at; /* for a sample before a seal; 0: no such question is open */
+    json_t *rings;    /* of the closed ones */
     json_t *errors;
     int log_lines;
     pid_t poster; /* 0: none */
@@ -306,14 +308,6 @@ static void flush_all(struct recorder *r, int64_t now)
     }
 }
 
-static void close_finished(struct recorder *r, int64_t now)
-{
-    for (size_t i = r->n_sources; i > 0; i--) {
-        if (argus_source_finished(r->sources[i - 1], now))
-            close_source(r, i - 1);
-    }
-}
-
 /* ---- end ---------------------------------------------------------------- */
 
 static void write_node(struct recorder *r)
@@ -359,13 +353,58 @@ static void look_after(struct recorder *r)
 
     for (size_t i = 0; i < r->n_sources; i++)
         any |= argus_source_stream(r->sources[i]) != NULL;
-    if (any && !r->health)
+    if (any && !r->health && !r->opt->drain)
         r->health = argus_health_start(r->opt->sysfs, r->opt->nvml, HEALTH_NS);
     if (!any || !r->health)
         return;
-    for (size_t i = 0; i < r->n_sources; i++)
+    for (size_t i = 0; i < r->n_sources; i++) {
+        if (!argus_source_stream(r->sources[i]))
+            continue;
+        argus_source_refresh(r->sources[i]);
         argus_health_watch(r->health, argus_source_uuid(r->sources[i]));
+    }
     argus_health_take(r->health, write_health, r);
+}
+
+static void ask_health(struct recorder *r, int64_t now)
+{
+    if (!r->health)
+        return;
+    argus_health_ask(r->health);
+    r->asked_at = now;
+}
+
+/* Has every open timeline the health of its end?  What does not come soon is not waited for; while
+ * a question is open no other is asked, so that a driver that hangs delays one seal, not each. */
+static int sampled(struct recorder *r, int64_t now)
+{
+    int answered;
+
+    if (!r->health)
+        return 1;
+    if (!r->asked_at)
+        ask_health(r, now);
+    answered = argus_health_answered(r->health);
+    if (!answered && now - r->asked_at < LAST_SAMPLE_NS)
+        return 0;
+    argus_health_take(r->health, write_health, r);
+    if (answered)
+        r->asked_at = 0;
+    return 1;
+}
+
+static void close_finished(struct recorder *r, int64_t now)
+{
+    int any = 0;
+
+    for (size_t i = 0; i < r->n_sources && !any; i++)
+        any = argus_source_finished(r->sources[i], now);
+    if (!any || !sampled(r, now))
+        return;
+    for (size_t i = r->n_sources; i > 0; i--) {
+        if (argus_source_finished(r->sources[i - 1], now))
+            close_source(r, i - 1);
+    }
 }
 
 static void last_drain(struct recorder *r)
@@ -378,6 +417,11 @@ static void last_drain(struct recorder *r)
     /* The tasks are dead: what has no ring by now gets none. */
     if (!r->n_sources)
         return;
+    /* The devices answer while the rings are emptied; of a step that was over before the first look
+     * they are known only now. */
+    poll_all(r, monotonic());
+    look_after(r);
+    ask_health(r, monotonic());
     for (now = monotonic(); now < until && idle < 3; now = monotonic()) {
         int all = 1;
 
@@ -391,6 +435,9 @@ static void last_drain(struct recorder *r)
         if (idle < 3)
             nanosleep(&nap, NULL);
     }
+    nap.tv_nsec = 5000000;
+    while (!sampled(r, monotonic()))
+        nanosleep(&nap, NULL);
 }
 
 /* Does a process live that has a ring? */
@@ -448,8 +495,6 @@ int argus_recorder_run(const struct argus_recorder_options *options,
         run(&r, stop);
     argus_poster_tell(r.poster);
     last_drain(&r);
-    if (r.health)
-        argus_health_take(r.health, write_health, &r);
     while (r.n_sources)
         close_source(&r, r.n_sources - 1);
     if (r.writable) {

@@ -337,6 +337,14 @@ const char *argus_source_name(const argus_source_t *s)
     return s->name;
 }
 
+void argus_source_refresh(argus_source_t *s)
+{
+    struct argus_ring_header h;
+
+    if (!s->broken && !s->sealed && argus_ring_header(&s->ring, &h, NULL) == 0)
+        s->header = h;
+}
+
 const char *argus_source_uuid(const argus_source_t *s)
 {
     return s->header.gpu_uuid;

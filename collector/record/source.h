@@ -15,6 +15,8 @@ argus_source_t *argus_source_open(const char *spool, const char *name,
                                   const struct argus_stream_options *options, argus_error_t *err);
 void argus_source_destroy(argus_source_t *s); /* accepts NULL; the ring stays */
 const char *argus_source_name(const argus_source_t *s);
+/* Reads again what the process says of itself: it learns its GPU some time after its start. */
+void argus_source_refresh(argus_source_t *s);
 const char *argus_source_uuid(const argus_source_t *s); /* of its GPU, "" unknown */
 int argus_source_rank(const argus_source_t *s);
 int argus_source_local_rank(const argus_source_t *s);

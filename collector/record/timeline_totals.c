@@ -42,6 +42,11 @@ int main(int argc, char **argv)
     if (argc < 2)
         return 2;
     t = argus_timeline_open(argv[1], &err);
+    if (t && argc > 2 && !strcmp(argv[2], "health")) {
+        printf("health=%zu\n", argus_timeline_rows(t, ARGUS_DS_HEALTH));
+        argus_timeline_close(t);
+        return 0;
+    }
     if (!t || (!(c = argus_timeline_read_all(t, ARGUS_DS_CLUSTERS, 0, &n, &err)) && n)) {
         fprintf(stderr, "timeline_totals: %s\n", err.text);
         return 1;
