@@ -188,6 +188,55 @@ static void named_causes(void **state)
     argus_verdict_destroy(v);
 }
 
+/* Is `metric` of the straggler named, of which a row came `late` seconds after the job's end? */
+static int told_late(const char *metric, double value, double late, int to)
+{
+    struct job_spec s;
+    struct job_fault *f = job_one(&s, 8, JOB_SLOW_RANK, 3);
+    struct argus_verdict *v;
+    int told;
+
+    f->factor = 1.4;
+    f->from = 15;
+    f->to = to;
+    add_health(&s, metric, 3, (to ? to : s.steps) - 1, strcmp(metric, "gpu_xid") ? 0 : NAN, value);
+    add_health(&s, "gpu_temperature_c", 3, 0, 60, 60);
+    s.health[0].late = late;
+    v = job_verdict(&s);
+    job_expect(v, ARGUS_VERDICT_COMPUTE_STRAGGLER, 3);
+    told = job_says(v, "likely cause");
+    argus_verdict_destroy(v);
+    return told;
+}
+
+/* The last sample is taken when the job is over: what was counted to its end is in no other. */
+static void errors_of_the_end(void **state)
+{
+    struct job_spec s;
+    struct job_fault *f = job_one(&s, 8, JOB_SLOW_RANK, 3);
+    struct argus_verdict *v;
+
+    (void)state;
+    assert_true(told_late("gpu_ecc_uncorrected", 2, 5, 0));
+    assert_true(told_late("gpu_xid", 79, 5, 0));
+    assert_false(told_late("gpu_ecc_uncorrected", 2, 60, 0));
+    assert_false(
+        told_late("gpu_ecc_uncorrected", 2, 5, 45)); /* the job went on without the fault */
+    assert_false(told_late("gpu_throttle_sw_thermal", 1, 5, 0)); /* of a GPU without work */
+    assert_false(told_late("gpu_xid", 45, 5, 0));                /* because the process died */
+
+    f->factor = 1.4;
+    f->from = 15;
+    for (int r = 0; r < 8; r++) {
+        add_health(&s, "gpu_xid", r, s.steps - 1, NAN, 31);
+        s.health[r].late = 2;
+    }
+    v = job_verdict(&s);
+    job_expect(v, ARGUS_VERDICT_COMPUTE_STRAGGLER, 3);
+    assert_false(job_says(v, "XID")); /* of all ranks */
+    argus_verdict_destroy(v);
+}
+
 static void two_faults(void **state)
 {
     struct job_spec s;
@@ -246,6 +295,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(healthy),
         cmocka_unit_test(named_causes),
+        cmocka_unit_test(errors_of_the_end),
         cmocka_unit_test(shards_of_weights),
         cmocka_unit_test(nobody),
         cmocka_unit_test(kinds_without_names),

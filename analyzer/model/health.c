@@ -9,6 +9,8 @@
 
 #define ROWS_MAX (1u << 22)
 #define SERIES_MAX 4096
+#define LATE_NS 11000000000LL /* a row every ten seconds, and a moment to take it */
+#define XID_CLEANUP 45        /* what the driver says when it clears up after a process that died */
 
 /* One metric of one device, walked through in order of time. */
 struct series {
@@ -25,6 +27,8 @@ struct series {
 
 struct walk {
     int64_t from, to;
+    int to_end;
+    const struct argus_health_want *want;
     struct series *series;
     size_t n, room;
 };
@@ -45,8 +49,7 @@ static int want_of(const char *metric, const struct argus_health_want *want, siz
 }
 
 static struct series *series_of(struct walk *w, argus_timeline_t *t,
-                                const struct argus_health_row *row,
-                                const struct argus_health_want *want, size_t n_want)
+                                const struct argus_health_row *row, size_t n_want)
 {
     struct series *s;
 
@@ -65,7 +68,7 @@ static struct series *series_of(struct walk *w, argus_timeline_t *t,
     }
     s = &w->series[w->n++];
     *s = (struct series){.metric = row->metric, .device = row->device};
-    s->want = want_of(argus_timeline_string(t, row->metric), want, n_want);
+    s->want = want_of(argus_timeline_string(t, row->metric), w->want, n_want);
     return s;
 }
 
@@ -80,9 +83,19 @@ static void hold(const struct walk *w, struct series *s, int64_t until)
     s->covered += b - a;
 }
 
+/* Does a row after the span tell of what was counted in it? */
+static int tells_of_end(const struct walk *w, enum argus_health_kind kind,
+                        const struct argus_health_row *row)
+{
+    if (!w->to_end || kind == ARGUS_HEALTH_GAUGE || row->time - w->to > LATE_NS)
+        return 0;
+    return kind != ARGUS_HEALTH_EVENT || row->value != XID_CLEANUP;
+}
+
 static void take(const struct walk *w, struct series *s, const struct argus_health_row *row)
 {
-    if (s->want < 0 || row->time > w->to || isnan(row->value))
+    if (s->want < 0 || isnan(row->value) ||
+        (row->time > w->to && !tells_of_end(w, w->want[s->want].kind, row)))
         return;
     hold(w, s, row->time);
     if (row->time <= w->from || !s->started) {
@@ -104,12 +117,13 @@ static double value_of(const struct walk *w, struct series *s, enum argus_health
     return s->covered > 0 ? s->sum / (double)s->covered : s->last;
 }
 
-int argus_model_health(const struct argus_model *m, size_t rank_index, int64_t from, int64_t to,
-                       const struct argus_health_want *want, size_t n_want,
-                       struct argus_health_reading **readings, size_t *n, argus_error_t *err)
+int argus_model_health(const struct argus_model *m, size_t rank_index,
+                       const struct argus_health_span *span, const struct argus_health_want *want,
+                       size_t n_want, struct argus_health_reading **readings, size_t *n,
+                       argus_error_t *err)
 {
     const char *path = m->ranks[rank_index].path;
-    struct walk w = {.from = from, .to = to};
+    struct walk w = {.from = span->from, .to = span->to, .to_end = span->to_end, .want = want};
     struct argus_health_row *rows = NULL;
     argus_timeline_t *t;
     size_t n_rows = 0;
@@ -127,7 +141,7 @@ int argus_model_health(const struct argus_model *m, size_t rank_index, int64_t f
     if (n_rows)
         qsort(rows, n_rows, sizeof(*rows), row_cmp);
     for (size_t i = 0; i < n_rows; i++) {
-        struct series *s = series_of(&w, t, &rows[i], want, n_want);
+        struct series *s = series_of(&w, t, &rows[i], n_want);
 
         if (s)
             take(&w, s, &rows[i]);

@@ -172,14 +172,15 @@ static int ask(const struct inquiry *q, int rank, int before, struct readings *o
     const struct argus_evidence *e = q->e;
     int first = e->onset == ARGUS_UNKNOWN ? 0 : e->onset;
     int end = e->recovered == ARGUS_UNKNOWN ? q->m->n_steps : e->recovered;
-    int64_t from = 0, to = 0;
+    struct argus_health_span span = {0, 0, 0};
     argus_error_t err;
 
     memset(out, 0, sizeof(*out));
     out->rank = rank;
-    if (span_of(q->m, rank, before ? 0 : first, before ? first : end, &from, &to))
+    span.to_end = !before && end >= q->m->n_steps;
+    if (span_of(q->m, rank, before ? 0 : first, before ? first : end, &span.from, &span.to))
         return 0;
-    if (argus_model_health(q->m, (size_t)rank, from, to, q->want, METRICS, &out->items, &out->n,
+    if (argus_model_health(q->m, (size_t)rank, &span, q->want, METRICS, &out->items, &out->n,
                            &err)) {
         free(out->items);
         out->items = NULL;
@@ -236,7 +237,7 @@ static int unusual(const struct argus_health_reading *r, double reference)
     if (isnan(reference) || isnan(r->value))
         return 0;
     if (k->want.kind == ARGUS_HEALTH_EVENT)
-        return 1;
+        return r->value != reference; /* what all have names no rank */
     if (k->want.kind == ARGUS_HEALTH_COUNTER)
         return r->value >= least && r->value > COUNTER_FACTOR * reference;
     if (k->part * fabs(reference) > least)

@@ -60,11 +60,11 @@ struct job_fault {
 };
 
 /* What a device says: `usual` on every rank (a port: on the first of every node), on `rank` `value`
- * from step `from` on.  Counters are given as totals, 0 before. */
+ * from `late` seconds after step `from` began.  Counters are given as totals, 0 before. */
 struct job_health {
     const char *metric, *device; /* device NULL: the rank's GPU */
     int rank, from;
-    double usual, value;
+    double usual, value, late;
 };
 
 #define JOB_FAULTS 8

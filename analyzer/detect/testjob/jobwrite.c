@@ -124,7 +124,7 @@ static int health_row(struct sink *k, const struct job_health *h, int64_t time, 
     return argus_timeline_append(k->w, ARGUS_DS_HEALTH, &row, 1, err);
 }
 
-/* At the beginning of a step. */
+/* At the beginning of a step, or later. */
 static int health(struct sink *k, int step, int64_t time, argus_error_t *err)
 {
     for (size_t i = 0; i < k->j->s.n_health; i++) {
@@ -134,7 +134,8 @@ static int health(struct sink *k, int step, int64_t time, argus_error_t *err)
             continue;
         if (step == 0 && health_row(k, h, time - 1000000000, h->usual, err))
             return -1;
-        if (step == h->from && h->rank == k->r->rank && health_row(k, h, time, h->value, err))
+        if (step == h->from && h->rank == k->r->rank &&
+            health_row(k, h, time + (int64_t)(h->late * 1e9), h->value, err))
             return -1;
     }
     return 0;
