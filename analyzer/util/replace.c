@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <config.h>
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "analyzer/util/replace.h"
+
+#define LEFTOVER_S 3600
 
 static const int ending_signals[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGXCPU};
 
@@ -62,6 +68,48 @@ static void clear(struct argus_replacement *r)
     *r = (struct argus_replacement){NULL, NULL, NULL};
 }
 
+/* The process that `name` is a temporary of `base` of: 0, of none. */
+static pid_t writer_of(const char *name, const char *base)
+{
+    size_t n = strlen(base);
+    char *end;
+    long pid;
+
+    if (strncmp(name, base, n) || name[n] != '.' || name[n + 1] < '1' || name[n + 1] > '9')
+        return 0;
+    errno = 0;
+    pid = strtol(name + n + 1, &end, 10);
+    return errno || pid > INT_MAX || strcmp(end, ".tmp") ? 0 : (pid_t)pid;
+}
+
+/* What was left of this file by a process that was killed.  On shared storage another node's process
+ * ids say nothing here, so that age decides, by the storage's clock.  Who writes for an hour is
+ * stopped or hangs: if it ever goes on it fails, in favour of what was written since. */
+static void remove_leftovers(const struct argus_replacement *r)
+{
+    const char *slash = strrchr(r->path, '/'), *base = slash ? slash + 1 : r->path;
+    char *name = slash ? strndup(r->path, (size_t)(base - r->path)) : strdup(".");
+    DIR *dir = name ? opendir(name) : NULL;
+    struct stat ours, st;
+    struct dirent *e;
+
+    if (!dir || fstat(fileno(r->out), &ours))
+        goto out;
+    while ((e = readdir(dir))) {
+        pid_t pid = writer_of(e->d_name, base);
+
+        if (!pid || kill(pid, 0) == 0 || errno != ESRCH)
+            continue;
+        if (fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
+            st.st_uid == ours.st_uid && ours.st_mtime - st.st_mtime > LEFTOVER_S)
+            unlinkat(dirfd(dir), e->d_name, 0);
+    }
+out:
+    if (dir)
+        closedir(dir);
+    free(name);
+}
+
 int argus_replace_open(struct argus_replacement *r, const char *path, argus_error_t *err)
 {
     int rc;
@@ -77,8 +125,10 @@ int argus_replace_open(struct argus_replacement *r, const char *path, argus_erro
     if (!guard.temporary)
         begin_guard(r->temporary);
     r->out = fopen(r->temporary, "wxe");
-    if (r->out)
+    if (r->out) {
+        remove_leftovers(r);
         return 0;
+    }
     rc = argus_error(err, "%s: cannot be written: %s", path, strerror(errno));
     clear(r);
     return rc;

@@ -2,7 +2,8 @@
 /*
  * A file that is there whole or not at all: written beside its place, then put
  * there.  A signal that ends the process meanwhile takes what was written with
- * it; this holds for one file at a time.
+ * it; this holds for one file at a time.  What a SIGKILL left beside it is removed
+ * by a write to the same file an hour or more later.
  */
 #ifndef ARGUS_UTIL_REPLACE_H
 #define ARGUS_UTIL_REPLACE_H

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <config.h>
 #include <dirent.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -12,6 +13,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -182,6 +184,94 @@ static void test_signals_are_given_back(void **state)
     assert_ptr_equal(sa.sa_handler, SIG_DFL);
 }
 
+/* A file beside ours, last written `age` seconds ago.  2147483646 is above every process id. */
+static void leave(char *name, size_t size, const char *ending, int age)
+{
+    struct timespec times[2];
+    int fd;
+
+    snprintf(name, size, "%s%s", path, ending);
+    fd = open(name, O_WRONLY | O_CREAT | O_EXCL, 0600);
+    assert_true(fd >= 0);
+    clock_gettime(CLOCK_REALTIME, &times[0]);
+    times[0].tv_sec -= age;
+    times[1] = times[0];
+    assert_int_equal(futimens(fd, times), 0);
+    close(fd);
+}
+
+static void test_leftovers(void **state)
+{
+    const char *others[] = {".0.tmp",
+                            ".-7.tmp",
+                            ".07.tmp",
+                            ".2147483646.tmp.old",
+                            ".x.tmp",
+                            "s.2147483646.tmp",
+                            ".2147483646x.tmp",
+                            ".2147483646",
+                            ".tmp",
+                            ".99999999999999999999.tmp",
+                            ".4294967297.tmp"};
+    const size_t n = sizeof(others) / sizeof(others[0]);
+    char name[sizeof(path) + 40], alive[40], link[sizeof(path) + 40];
+    struct stat st;
+
+    (void)state;
+    leave(name, sizeof(name), ".2147483646.tmp", 2 * 3600);
+    put("new");
+    assert_int_equal(entries(), 1);
+
+    leave(name, sizeof(name), ".2147483646.tmp", 60); /* maybe of another node's process */
+    put("new");
+    assert_int_equal(entries(), 2);
+    unlink(name);
+
+    snprintf(alive, sizeof(alive), ".%ld.tmp", (long)getppid());
+    leave(name, sizeof(name), alive, 2 * 3600);
+    put("new");
+    assert_int_equal(entries(), 2);
+    unlink(name);
+
+    leave(link, sizeof(link), "-target", 2 * 3600);
+    snprintf(name, sizeof(name), "%s.2147483646.tmp", path);
+    assert_int_equal(symlink(link, name), 0);
+    assert_int_equal(
+        utimensat(AT_FDCWD, name, (const struct timespec[2]){{0, 0}, {0, 0}}, AT_SYMLINK_NOFOLLOW),
+        0);
+    put("new");
+    assert_int_equal(lstat(name, &st), 0);
+    assert_int_equal(entries(), 3);
+    unlink(name);
+    unlink(link);
+
+    for (size_t i = 0; i < n; i++)
+        leave(name, sizeof(name), others[i], 2 * 3600);
+    put("new");
+    assert_int_equal(entries(), (int)n + 1);
+    for (size_t i = 0; i < n; i++) {
+        snprintf(name, sizeof(name), "%s%s", path, others[i]);
+        assert_int_equal(unlink(name), 0);
+    }
+}
+
+/* A target without a directory in its name. */
+static void test_leftovers_here(void **state)
+{
+    struct argus_replacement r;
+    char name[sizeof(path) + 40], before[4096];
+    argus_error_t err = {""};
+
+    (void)state;
+    leave(name, sizeof(name), ".2147483646.tmp", 2 * 3600);
+    assert_non_null(getcwd(before, sizeof(before)));
+    assert_int_equal(chdir(dir), 0);
+    assert_int_equal(argus_replace_open(&r, "file", &err), 0);
+    assert_int_equal(argus_replace_finish(&r, NULL, 0, &err), 0);
+    assert_int_equal(chdir(before), 0);
+    assert_int_equal(entries(), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -190,6 +280,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_signals, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(test_ignored_signal, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(test_signals_are_given_back, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(test_leftovers, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(test_leftovers_here, make_dir, remove_dir),
     };
 
     /* A test run may be started with some of them ignored. */
