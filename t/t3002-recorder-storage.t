@@ -161,6 +161,15 @@ test_expect_success SLOWDISK 'storage that hangs: the rank finishes, the loss is
     test "$(field dropped <got)" -ge "$(field dropped <fed)"
 '
 
+# Every event is written, 440,000 of them; more than two seconds pass before half the ring is read.
+test_expect_success SLOWDISK 'slow storage: the last drain reads the whole ring' '
+    new_spool "$PWD/long" mode=full && "$ringgen" "$PWD/spool" 3 storm 4000 110 0 524288 >fed &&
+    SLOWDISK_MS=10 SLOWDISK_PATH=/long/ LD_PRELOAD=$slow "$record" --drain spool &&
+    "$totals" long/step-0/rank-00003.h5 >got &&
+    test "$(field ns <fed)" = "$(field ns <got)" &&
+    test "$(node_field lost long/step-0/node-here.json)" = 0 && test -z "$(ls spool | grep ring)"
+'
+
 nolock=$ARGUS_BUILDDIR/.libs/libnolock.so
 
 test -f "$nolock" && test_set_prereq NOLOCK

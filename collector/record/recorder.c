@@ -407,9 +407,21 @@ static void close_finished(struct recorder *r, int64_t now)
     }
 }
 
+static uint64_t behind(const struct recorder *r)
+{
+    uint64_t n = 0;
+
+    for (size_t i = 0; i < r->n_sources; i++)
+        n += argus_source_behind(r->sources[i]);
+    return n;
+}
+
+/* Until nothing comes any more; of a process that goes on, for a moment.  What was in the rings at
+ * the beginning is read for as long as it gets less, be the storage as slow as it may. */
 static void last_drain(struct recorder *r)
 {
-    int64_t until = monotonic() + LAST_DRAIN_NS, now;
+    int64_t until, now;
+    uint64_t left;
     int idle = 0;
     struct timespec nap = {.tv_nsec = 20000000};
 
@@ -417,16 +429,23 @@ static void last_drain(struct recorder *r)
     /* The tasks are dead: what has no ring by now gets none. */
     if (!r->n_sources)
         return;
+    for (size_t i = 0; i < r->n_sources; i++)
+        argus_source_mark(r->sources[i]);
     /* The devices answer while the rings are emptied; of a step that was over before the first look
      * they are known only now. */
     poll_all(r, monotonic());
     look_after(r);
     ask_health(r, monotonic());
+    left = behind(r);
+    until = monotonic() + LAST_DRAIN_NS;
     for (now = monotonic(); now < until && idle < 3; now = monotonic()) {
         int all = 1;
 
         if (poll_all(r, now)) {
             idle = 0;
+            if (behind(r) < left)
+                until = monotonic() + LAST_DRAIN_NS;
+            left = behind(r);
             continue;
         }
         for (size_t i = 0; i < r->n_sources; i++)

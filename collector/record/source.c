@@ -26,7 +26,8 @@ struct argus_ring_source {
     argus_error_t failure; /* of the ring or the timeline; "" none */
     int64_t active_at;     /* when the last record came */
     int dead, broken, unwritable, sealed, told;
-    uint64_t discarded; /* read while there was no timeline to write them to */
+    uint64_t discarded; /* read while there was no timeline to write them to, or never read */
+    uint64_t mark;      /* position in the ring; see argus_source_mark() */
     int64_t stored_at;  /* the last checkpoint */
     char *name;
     char ring_path[4352];
@@ -250,6 +251,17 @@ int argus_source_alive(argus_source_t *s, int64_t now)
     return !s->broken && !s->sealed && !is_dead(s, now);
 }
 
+void argus_source_mark(argus_source_t *s)
+{
+    if (!s->broken && !s->sealed)
+        s->mark = s->ring.cursor + argus_ring_waiting(&s->ring);
+}
+
+uint64_t argus_source_behind(const argus_source_t *s)
+{
+    return s->broken || s->sealed || s->mark <= s->ring.cursor ? 0 : s->mark - s->ring.cursor;
+}
+
 static const char *end_of(const argus_source_t *s, int drained)
 {
     if (s->header.end == ARGUS_REASON_EXIT || s->header.end == ARGUS_REASON_EXIT_DEADLINE)
@@ -273,6 +285,7 @@ int argus_source_seal(argus_source_t *s, int drained, argus_error_t *err)
 
     if (!s->broken && argus_ring_header(&s->ring, &h, NULL) == 0)
         s->header = h;
+    s->discarded += argus_source_behind(s);
     if (s->stream) {
         argus_stream_header(s->stream, &s->header, 0);
         rc = argus_stream_seal(s->stream, end_of(s, drained), &s->stats, err);

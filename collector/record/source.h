@@ -35,6 +35,9 @@ int argus_source_checkpoint(argus_source_t *s, int64_t now, int at_once, argus_e
 int argus_source_alive(argus_source_t *s, int64_t now);
 /* The process is gone and everything it wrote was read. */
 int argus_source_finished(argus_source_t *s, int64_t now);
+/* What is in the ring by now is to be read before it is sealed; how much of that is not read. */
+void argus_source_mark(argus_source_t *s);
+uint64_t argus_source_behind(const argus_source_t *s);
 /* Seals the timeline and removes the ring.  `drained`: by somebody who came later. */
 int argus_source_seal(argus_source_t *s, int drained, argus_error_t *err);
 /* The text of the first failure, the first time it is asked for; NULL: nothing new. */
