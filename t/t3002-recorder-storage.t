@@ -161,6 +161,15 @@ test_expect_success SLOWDISK 'storage that hangs: the rank finishes, the loss is
     test "$(field dropped <got)" -ge "$(field dropped <fed)"
 '
 
+# The number that a process of another node has, too, and both write the job's file.
+test_expect_success 'a file that another node is writing is left to it' '
+    new_spool "$PWD/same" && mkdir same && "$ringgen" "$PWD/spool" 3 dense 400 5 0 >fed &&
+    sh -c "for i in \"\" -0; do echo theirs >same/job.json.\$\$\$i.tmp; done
+        exec \"$record\" --drain spool" 2>errors && test_must_be_empty errors &&
+    grep argus-job same/job.json && grep -h theirs same/job.json.*.tmp >got &&
+    test $(wc -l <got) = 2 && test -z "$(ls same/step-0 | grep -e log -e tmp)"
+'
+
 # Every event is written, 440,000 of them; more than two seconds pass before half the ring is read.
 test_expect_success SLOWDISK 'slow storage: the last drain reads the whole ring' '
     new_spool "$PWD/long" mode=full && "$ringgen" "$PWD/spool" 3 storm 4000 110 0 524288 >fed &&

@@ -14,6 +14,7 @@
 
 #define STANDDOWN_LINES_MAX 4096
 #define STANDDOWN_LINE_MAX 512
+#define TEMPS_MAX 1000
 
 int argus_files_mkdir(const char *path, argus_error_t *err)
 {
@@ -39,6 +40,21 @@ out:
     return rc;
 }
 
+/* On shared storage another node's recorder may have our process id and write the same file just
+ * now: what is there is not ours. */
+static int open_temp(const char *path, char *temp, size_t size)
+{
+    int fd = -1;
+
+    for (int i = 0; i < TEMPS_MAX; i++) {
+        snprintf(temp, size, "%s.%ld-%d.tmp", path, (long)getpid(), i);
+        fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd >= 0 || errno != EEXIST)
+            break;
+    }
+    return fd;
+}
+
 int argus_files_write(const char *path, json_t *object, int once, argus_error_t *err)
 {
     char *text = object ? json_dumps(object, JSON_INDENT(1) | JSON_PRESERVE_ORDER) : NULL;
@@ -50,8 +66,7 @@ int argus_files_write(const char *path, json_t *object, int once, argus_error_t 
         argus_error(err, "%s: no memory", path);
         goto out;
     }
-    snprintf(temp, sizeof(temp), "%s.%ld.tmp", path, (long)getpid());
-    fd = open(temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
+    fd = open_temp(path, temp, sizeof(temp));
     if (fd < 0) {
         argus_error(err, "%s: cannot create: %s", temp, strerror(errno));
         goto out;
