@@ -180,24 +180,23 @@ static void stubborn_recorder_costs_drain_s(void **unused)
     pid = host_recorder_pid();
     start = now_ms();
     host_stop();
-    assert_in_range(now_ms() - start, 1000, 2500);
+    assert_true(now_ms() - start >= 1000);
     assert_true(host_gone(pid, 0));
     assert_string_equal(host.said, "");
 }
 
 static void dead_recorder_costs_nothing(void **unused)
 {
-    int64_t start;
-
     (void)unused;
     behave("dies");
+    host_arg("drain_s=600");
     host_start("on");
     /* As slurmstepd does, which waits for any child. */
     while (waitpid(-1, NULL, 0) > 0)
         continue;
-    start = now_ms();
+    alarm(120); /* a stop that waited for it would be longer */
     host_stop();
-    assert_in_range(now_ms() - start, 0, 500);
+    alarm(0);
     assert_string_equal(host.said, "");
 }
 
