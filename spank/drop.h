@@ -27,7 +27,8 @@ int argus_drop_become(const struct argus_identity *id);
 /* Signals: nothing blocked, everything at its default. */
 void argus_drop_signals(void);
 
-/* 0, 1, 2 from /dev/null, every other descriptor but `keep` closed (-1: none kept).  0 or an errno. */
+/* 0, 1, 2 from /dev/null, every other descriptor but `keep` closed (-1: none kept).
+ * 0 or an errno. */
 int argus_drop_files(int keep);
 
 #endif /* ARGUS_SPANK_DROP_H */

@@ -131,7 +131,8 @@ static void ordinary_process(mode_t mask)
     setsid();
 }
 
-/* May the user make `dir`, or write in it?  0, or why not.  Nothing is made: the recorder does it. */
+/* May the user make `dir`, or write in it?  0, or why not.
+ * Nothing is made: the recorder does it. */
 static int check_dir(const char *dir)
 {
     char path[PATH_MAX];
@@ -181,7 +182,8 @@ static _Noreturn void run_program(const struct argus_recorder_start *start, pid_
             envp[2] = *e;
     }
     if (start->dir) {
-        /* Nobody listens any more when the file system was slow to answer: the recorder will see. */
+        /* Nobody listens any more when the file system was slow to answer:
+         * the recorder will see. */
         signal(SIGPIPE, SIG_IGN);
         report(fd, STAGE_DIR, 0);
         rc = check_dir(start->dir);

@@ -49,7 +49,8 @@ void argus_remote_say(const char *line)
     slurm_debug("%s", line);
 }
 
-/* One line: to the user if asked for by name, on one node, and to slurmd's log (slurm_error would go to everybody). */
+/* One line: to the user if asked for by name, on one node, and to slurmd's log (slurm_error
+ * would go to everybody). */
 static void excuse(const char *reason, bool fault)
 {
     const char *node = state.facts.node ? state.facts.node : state.facts.node_name;

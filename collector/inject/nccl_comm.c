@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Communicators: from version 4 on NCCL hands back what init gave it for each; versions 2 and 3 name
- * them in every event instead, by their hash. */
+/* Communicators: from version 4 on NCCL hands back what init gave it for each; versions 2 and 3
+ * name them in every event instead, by their hash. */
 #define _GNU_SOURCE
 #include "collector/inject/nccl.h"
 

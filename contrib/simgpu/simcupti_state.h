@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What libcupti.c and simcupti_callback.c (the interface) and simcupti_show.c (the records) share. */
+/* What libcupti.c and simcupti_callback.c (the interface) and simcupti_show.c
+ * (the records) share. */
 #ifndef SIMCUPTI_STATE_H
 #define SIMCUPTI_STATE_H
 
