@@ -10,6 +10,7 @@ if ! "$python" -c 'import json'; then
     skip_all='no python3 to read verdicts with'
     test_done
 fi
+"$python" -c 'import h5py, numpy' 2>/dev/null && test_set_prereq H5PY
 V=job/verdict.json
 make_job() {
     rm -rf job && "$ARGUS_BUILDDIR/testjob" job "$@"
@@ -77,6 +78,51 @@ test_expect_success 'a truncated timeline costs one rank' '
     "$argus" analyze -q job &&
     is $V "v[\"verdict\"], ranks" "('\''compute-straggler'\'', [3])" &&
     is $V "6 in v[\"data_quality\"][\"ranks_missing\"] or any(\"rank-00006\" in n for n in v[\"data_quality\"][\"notes\"])" True
+'
+
+# lie FILE WHAT...: change a timeline with h5py; f is the file, set(dataset, member, row, value)
+cat >lie.py <<'EOF'
+import sys
+import h5py
+import numpy as np
+
+def set(dataset, member, row, value):
+    rows = f[dataset][:]
+    rows[member][row] = value
+    f[dataset][:] = rows
+
+with h5py.File(sys.argv[1], "r+") as f:
+    exec(sys.argv[2])
+EOF
+lie() {
+    "$python" lie.py job/rank-0000$1.h5 "$2"
+}
+
+test_expect_success H5PY 'a world that no job has costs one rank, not the memory' '
+    make_job 8 slow-rank,rank=3,factor=1.3 &&
+    lie 6 "f.attrs.modify(\"world\", np.int32(2**31 - 1))" &&
+    "$argus" analyze -q job && is $V "v[\"verdict\"], ranks, v[\"job\"][\"ranks\"]" "('\''compute-straggler'\'', [3], 8)" &&
+    is $V "any(\"rank-00006.h5\" in n and \"world\" in n for n in v[\"data_quality\"][\"notes\"])" True
+'
+
+test_expect_success H5PY 'times and numbers of steps that cannot be: the file and the dataset are named, one rank less' '
+    for what in "set(\"steps\", \"start\", 9, -2**63)" "set(\"steps\", \"end\", 9, 2**63 - 1)" \
+        "set(\"clusters\", \"last_step\", 0, 2**31 - 1)" "set(\"step_comm\", \"sum\", 5, -2**63)"; do
+        make_job 8 slow-rank,rank=3,factor=1.3 && lie 6 "$what" && "$argus" analyze -q job &&
+        is $V "v[\"verdict\"], ranks" "('\''compute-straggler'\'', [3])" &&
+        is $V "any(\"rank-00006.h5\" in n and \"out of range\" in n for n in v[\"data_quality\"][\"notes\"])" True ||
+            return 1
+    done &&
+    make_job 8 slow-rank,rank=3,factor=1.3 && lie 6 "set(\"steps\", \"step\", slice(None), 2**30 - 1)" &&
+    "$argus" analyze -q job && is $V "v[\"verdict\"], ranks" "('\''compute-straggler'\'', [3])" &&
+    is $V "any(\"rank-00006.h5\" in n and \"step numbers\" in n for n in v[\"data_quality\"][\"notes\"])" True
+'
+
+test_expect_success H5PY 'a step shorter than its parts blames nobody' '
+    for what in idle copy gap comm head_idle; do
+        make_job 4 && lie 2 "set(\"steps\", \"$what\", 14, 10**15)" && "$argus" analyze -q job &&
+        is $V "v[\"verdict\"], ranks, v[\"findings\"], v[\"data_quality\"][\"invalid\"]" "('\''ok'\'', [], [], 1)" || return 1
+    done
 '
 
 test_expect_success 'text instead of timelines: a clear line' '

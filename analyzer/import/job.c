@@ -27,8 +27,12 @@ int import_rank_of_name(const char *path)
         at += strlen(words[i]);
         if (*at == '-' || *at == '_' || *at == '.')
             at++;
-        if (isdigit((unsigned char)*at))
-            return (int)(strtol(at, NULL, 10) & 0xffffff);
+        if (isdigit((unsigned char)*at)) {
+            long rank = strtol(at, NULL, 10);
+
+            if (rank < ARGUS_WORLD_MAX) /* else a time, or the like */
+                return (int)rank;
+        }
     }
     return -1;
 }

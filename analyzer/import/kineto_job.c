@@ -8,16 +8,15 @@
 #include "analyzer/import/kineto.h"
 
 #define GROUPS_MAX 65536
-#define RANK_MAX (1 << 24)
 
 void kineto_distributed(struct import_trace *t, const char *key, struct kineto_slice v)
 {
     int64_t value = kineto_integer(v, -1);
     int major, minor, patch;
 
-    if (!strcmp(key, "rank") && value >= 0 && value < RANK_MAX) {
+    if (!strcmp(key, "rank") && value >= 0 && value < ARGUS_WORLD_MAX) {
         t->rank = (int)value;
-    } else if (!strcmp(key, "world_size") && value > 0 && value <= RANK_MAX) {
+    } else if (!strcmp(key, "world_size") && value > 0 && value <= ARGUS_WORLD_MAX) {
         t->world = (int)value;
     } else if (!strcmp(key, "nccl_version") && v.length < 32) {
         char text[32];
@@ -81,7 +80,7 @@ int kineto_groups_apply(struct kineto_groups *g, struct import_trace *t)
             group->members = import_string(t, g->list[j].ranks.s, g->list[j].ranks.length);
             if (group->members == ARGUS_NONE)
                 return -1;
-            if (!group->size && g->list[j].size > 0 && g->list[j].size <= RANK_MAX)
+            if (!group->size && g->list[j].size > 0 && g->list[j].size <= ARGUS_WORLD_MAX)
                 group->size = (uint32_t)g->list[j].size;
             break;
         }

@@ -7,6 +7,8 @@
 
 #include "analyzer/model/digest_loader.h"
 
+#define STEPS_MAX (1 << 26)
+
 int argus_digest_no_memory(argus_error_t *err, const char *path)
 {
     return argus_error(err, "%s: no memory", path);
@@ -49,7 +51,7 @@ static int step_range(struct argus_digest_loader *l, const struct argus_step_row
         l->d->rank.n_rows = 0;
         return 0;
     }
-    if ((int64_t)last - first >= (int64_t)n * 4 + 4096)
+    if ((int64_t)last - first >= (int64_t)n * 4 + 4096 || last >= STEPS_MAX)
         return argus_error(l->err, "%s: dataset \"steps\": step numbers %d to %d in %zu rows",
                            argus_timeline_path(l->t), first, last, n);
     l->d->rank.first_step = first;
@@ -89,12 +91,27 @@ static int put_step(struct argus_digest_loader *l, int i, const struct argus_ste
     return bad;
 }
 
+/* Parts of a step are no longer than it is; one that is would pass for a stall or a straggler. */
+static int plausible(const struct argus_step_row *s)
+{
+    const int64_t parts[] = {s->compute,   s->comm,      s->exposed, s->copy,
+                             s->copy_busy, s->head_idle, s->idle,    s->gap};
+
+    if (s->end <= s->start)
+        return 0;
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        if (parts[i] < 0 || parts[i] > s->end - s->start)
+            return 0;
+    }
+    return 1;
+}
+
 static int load_steps(struct argus_digest_loader *l)
 {
     struct argus_model_rank *r = &l->d->rank;
     size_t n = 0;
     struct argus_step_row *rows =
-        argus_timeline_read_all(l->t, ARGUS_DS_STEPS, 1u << 26, &n, l->err);
+        argus_timeline_read_all(l->t, ARGUS_DS_STEPS, STEPS_MAX, &n, l->err);
     int rc = -1;
 
     if (!rows)
@@ -112,7 +129,7 @@ static int load_steps(struct argus_digest_loader *l)
 
         if (rows[i].step < 0 || r->start[at])
             continue;
-        if (rows[i].end <= rows[i].start || rows[i].compute < 0 || rows[i].exposed < 0) {
+        if (!plausible(&rows[i])) {
             r->counters.invalid++;
             continue;
         }
@@ -302,10 +319,6 @@ int argus_digest_load(const char *path, argus_arena_t *arena, struct argus_diges
     r->path = argus_arena_strdup(arena, path);
     if (!r->path) {
         argus_digest_no_memory(err, path);
-        goto out;
-    }
-    if (r->rank < 0 || r->rank > (1 << 24)) {
-        argus_error(err, "%s: attribute \"rank\" is %d", path, r->rank);
         goto out;
     }
     if (load_comms(&l) || load_classes(&l) || load_steps(&l) || argus_digest_load_step_comm(&l) ||

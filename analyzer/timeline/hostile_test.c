@@ -127,6 +127,46 @@ static void attributes(void **state)
     refused(file, "attribute \"version\" is 99");
 }
 
+static void replace_int(hid_t file, const char *name, int32_t value)
+{
+    hid_t space = H5Screate(H5S_SCALAR), attr;
+
+    H5Adelete(file, name);
+    attr = H5Acreate2(file, name, H5T_STD_I32LE, space, H5P_DEFAULT, H5P_DEFAULT);
+    H5Awrite(attr, H5T_STD_I32LE, &value);
+    H5Aclose(attr);
+    H5Sclose(space);
+}
+
+/* Every rank that is missing is listed: a world of thousands of millions would fill the memory. */
+static void worlds(void **state)
+{
+    argus_timeline_t *t;
+    argus_error_t err;
+    hid_t file;
+
+    (void)state;
+    file = begin(-1);
+    replace_int(file, "world", INT32_MAX);
+    refused(file, "attribute \"world\" is 2147483647");
+    file = begin(-1);
+    replace_int(file, "world", ARGUS_WORLD_MAX + 1);
+    refused(file, "attribute \"world\" is 1048577");
+    file = begin(-1);
+    replace_int(file, "rank", ARGUS_WORLD_MAX);
+    refused(file, "attribute \"rank\" is 1048576");
+    file = begin(-1);
+    replace_int(file, "rank", -1);
+    refused(file, "is negative");
+    file = begin(-1);
+    replace_int(file, "world", ARGUS_WORLD_MAX);
+    H5Fclose(file);
+    t = argus_timeline_open(path, &err);
+    if (!t)
+        fail_msg("%s", err.text);
+    argus_timeline_close(t);
+}
+
 static void links_and_types(void **state)
 {
     hid_t file, group, type;
@@ -281,6 +321,38 @@ static void strings(void **state)
     }
 }
 
+/* Numbers that no sum or difference is safe with. */
+static void values(void **state)
+{
+    static const int64_t wide[] = {INT64_MAX, ARGUS_TIME_MIN - 1, ARGUS_TIME_MAX + 1, 0};
+    static const int32_t narrow[] = {0, 0, 0, INT32_MAX};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(wide) / sizeof(wide[0]); i++) {
+        struct argus_step_row rows[4] = {{.start = 1}, {.start = 2}, {.start = 3}, {.start = 4}};
+        const char *why = wide[i] ? "\"steps\": \"end\" of row 2 is out of range"
+                                  : "\"steps\": \"step\" of row 2 is out of range";
+        argus_timeline_t *t;
+        argus_error_t err;
+        size_t n;
+        hid_t file;
+
+        rows[2].end = wide[i];
+        rows[2].step = narrow[i];
+        file = begin(ARGUS_DS_STEPS);
+        put_rows(file, ARGUS_DS_STEPS, rows, 4);
+        H5Fclose(file);
+        t = argus_timeline_open(path, &err);
+        if (!t)
+            fail_msg("%s", err.text);
+        assert_int_equal(argus_timeline_read(t, ARGUS_DS_STEPS, 0, 2, rows, &err), 0);
+        assert_null(argus_timeline_read_all(t, ARGUS_DS_STEPS, 0, &n, &err));
+        if (!strstr(err.text, path) || !strstr(err.text, why))
+            fail_msg("says \"%s\"", err.text);
+        argus_timeline_close(t);
+    }
+}
+
 /* Wider rows with our members elsewhere, as a later version may write them. */
 static void later_versions_are_read(void **state)
 {
@@ -358,10 +430,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_plain_file_is_taken),
         cmocka_unit_test(attributes),
+        cmocka_unit_test(worlds),
         cmocka_unit_test(links_and_types),
         cmocka_unit_test(layouts),
         cmocka_unit_test(chunks),
         cmocka_unit_test(strings),
+        cmocka_unit_test(values),
         cmocka_unit_test(later_versions_are_read),
         cmocka_unit_test(memory_is_bounded),
     };

@@ -52,6 +52,13 @@ static int read_attributes(argus_timeline_t *t, argus_error_t *err)
         return -1;
     if (t->info.rank < 0 || t->info.world < 0)
         return argus_error(err, "%s: attribute \"rank\" or \"world\" is negative", t->path);
+    /* What is said of a job grows with its ranks: one file must not claim thousands of millions. */
+    if (t->info.world > ARGUS_WORLD_MAX)
+        return argus_error(err, "%s: attribute \"world\" is %d, a job has at most %d ranks",
+                           t->path, t->info.world, ARGUS_WORLD_MAX);
+    if (t->info.rank >= ARGUS_WORLD_MAX)
+        return argus_error(err, "%s: attribute \"rank\" is %d, a job has at most %d ranks", t->path,
+                           t->info.rank, ARGUS_WORLD_MAX);
     return 0;
 }
 

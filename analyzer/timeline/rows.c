@@ -10,6 +10,7 @@
 #define DEFLATE_RATIO_MAX 1040
 #define STRING_BYTES_MAX (UINT64_C(256) << 20)
 #define STRINGS_MAX (UINT64_C(16) << 20)
+#define NARROW_MAX (1 << 30)
 
 static int bad(const argus_timeline_t *t, enum argus_dataset which, argus_error_t *err,
                const char *why)
@@ -222,6 +223,40 @@ static int read_from_chunk(argus_timeline_t *t, enum argus_dataset which, hsize_
     return 0;
 }
 
+/* Nothing that was measured comes near; sums and differences of what is taken do fit. */
+static int out_of_range(const struct tl_member *m, const char *at)
+{
+    int64_t wide;
+    int32_t narrow;
+
+    if (m->type == TL_I64) {
+        memcpy(&wide, at, sizeof(wide));
+        return wide < ARGUS_TIME_MIN || wide > ARGUS_TIME_MAX;
+    }
+    memcpy(&narrow, at, sizeof(narrow));
+    return narrow >= NARROW_MAX || narrow <= -NARROW_MAX;
+}
+
+/* Times, durations and numbers of steps are as in the file, which may lie. */
+static int check_values(argus_timeline_t *t, enum argus_dataset which, size_t first, size_t n,
+                        const char *rows, argus_error_t *err)
+{
+    const struct tl_table *table = &tl_tables[which];
+
+    for (unsigned i = 0; i < table->n_members; i++) {
+        const struct tl_member *m = &table->members[i];
+
+        if (m->type != TL_I64 && m->type != TL_I32)
+            continue;
+        for (size_t row = 0; row < n; row++) {
+            if (out_of_range(m, rows + row * table->row_bytes + m->offset))
+                return argus_error(err, "%s: dataset \"%s\": \"%s\" of row %zu is out of range",
+                                   t->path, table->name, m->name, first + row);
+        }
+    }
+    return 0;
+}
+
 int argus_timeline_read(argus_timeline_t *t, enum argus_dataset which, size_t first, size_t n,
                         void *rows, argus_error_t *err)
 {
@@ -242,7 +277,8 @@ int argus_timeline_read(argus_timeline_t *t, enum argus_dataset which, size_t fi
 
         if (take > n)
             take = n;
-        if (read_from_chunk(t, which, first - skip, skip, take, to, err) != 0)
+        if (read_from_chunk(t, which, first - skip, skip, take, to, err) != 0 ||
+            check_values(t, which, first, take, to, err) != 0)
             return -1;
         to += take * tl_tables[which].row_bytes;
         first += take;

@@ -169,7 +169,7 @@ static int make_sample(const char *path, const char *how)
             goto error;
         for (int d = ARGUS_DS_COMMS; d < ARGUS_DS_COUNT; d++) {
             for (size_t b = 0; b < tl_tables[d].row_bytes; b++)
-                row[b] = (unsigned char)((b * 7 + (size_t)i) % 64);
+                row[b] = (unsigned char)((b * 7 + (size_t)i) % 32);
             if (argus_timeline_append(w, d, row, 1, &err) != 0)
                 goto error;
         }

@@ -317,7 +317,7 @@ static void large_file_is_sealed_in_place(void **state)
     for (int i = 0; i < 2000; i++) {
         for (int k = 0; k < 512; k++) {
             seed = seed * 6364136223846793005u + 1442695040888963407u;
-            ev[k] = (struct argus_event_row){.start = (int64_t)(seed >> 2),
+            ev[k] = (struct argus_event_row){.start = (int64_t)(seed >> 3),
                                              .duration = (int64_t)(seed >> 40),
                                              .seq = ARGUS_NONE};
         }
@@ -334,7 +334,7 @@ static void large_file_is_sealed_in_place(void **state)
     check_steps(t, 200);
     assert_int_equal(argus_timeline_rows(t, ARGUS_DS_EVENTS), 2000 * 512);
     assert_int_equal(argus_timeline_read(t, ARGUS_DS_EVENTS, 1999 * 512, 512, ev, &err), 0);
-    assert_int_equal(ev[511].start, (int64_t)(seed >> 2));
+    assert_int_equal(ev[511].start, (int64_t)(seed >> 3));
     assert_int_equal(argus_timeline_sealed(t), 1);
     argus_timeline_close(t);
 }
@@ -356,7 +356,7 @@ static int fill_until_full(const char *path)
         struct argus_event_row ev;
 
         seed = seed * 6364136223846793005u + 1442695040888963407u;
-        ev = (struct argus_event_row){.start = (int64_t)(seed >> 2), .seq = (uint32_t)seed};
+        ev = (struct argus_event_row){.start = (int64_t)(seed >> 3), .seq = (uint32_t)seed};
         w->partial_at -= 2;
         if (argus_timeline_append(w, ARGUS_DS_EVENTS, &ev, 1, &err) != 0 ||
             (i % 4096 == 0 && argus_timeline_flush(w, &err) != 0))

@@ -18,6 +18,10 @@
 #define ARGUS_TIMELINE_NAME "rank-%05d.h5" /* final name; ".open" is appended while it is written */
 #define ARGUS_NONE 0xffffffffu             /* no class, no comm, no string */
 #define ARGUS_STEP_NONE (-1)               /* outside every step */
+#define ARGUS_WORLD_MAX (1 << 20)          /* ranks of a job; a file that claims more is refused */
+/* Of times and durations, ns; so bounded, a start and a duration less another start fit in 64 bits. */
+#define ARGUS_TIME_MIN (-(INT64_C(1) << 60))
+#define ARGUS_TIME_MAX (INT64_C(3) << 60)
 
 /* Datasets, in this order; argus_timeline_dataset_name() gives the name. */
 enum argus_dataset {
