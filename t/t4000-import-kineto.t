@@ -187,6 +187,13 @@ test_expect_success 'events in any order, unknown keys, top-level list of events
     test "$("$dump" list/step-0/rank-00000.h5 events start | tr "\n" " ")" = "10000 20000 30000 "
 '
 
+test_expect_success 'what stands within another argument is none of ours' '
+    { printf "{\"traceEvents\":[{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"a\",\"ts\":1,\"dur\":2,\"args\":" &&
+      echo "{\"stream\":7,\"x\":{\"stream\":99},\"grid\":[2,1,1]}}]}"; } >inner.json &&
+    "$argus" import kineto inner.json -o inner && test "$("$dump" inner/step-0/rank-00000.h5 events stream)" = 7 &&
+    test "$("$dump" inner/step-0/rank-00000.h5 classes grid)" = 2,1,1
+'
+
 test_expect_success 'a shortened list of ranks is completed, the launch tells the stream' '
     { printf "{\"distributedInfo\":{\"rank\":33,\"world_size\":64},\"traceEvents\":[" &&
       kernel 10 5 ncclDevKernel_AllReduce_Sum_bf16_RING_LL ",\"correlation\":4,
@@ -226,6 +233,14 @@ test_expect_success 'bad traces: one clear line each, nothing left behind' '
     : >nothing.json && fails nothing.json | grep "nothing.json: " &&
     fails missing.json | grep "missing.json: No such file" &&
     fails . | grep "not a regular file" &&
+    for base in 9223372036854775807 -9223372036854775808 2000000000000000001; do
+        { printf "{\"baseTimeNanoseconds\":$base,\"traceEvents\":[" && kernel 2000000000000000 5 a && echo "]}"; } >base.json &&
+        fails base.json | grep "base.json: \"baseTimeNanoseconds\" is out of range" || return 1
+    done &&
+    { printf "{\"traceEvents\":[" && kernel \"10\" 5 a && echo "]}"; } >text.json &&
+    fails text.json | grep "text.json: no GPU kernels .* but for 1 events without usable times" &&
+    awk "BEGIN { for (i = 0; i < 2000; i++) printf \"[\" }" >deep.json &&
+    fails deep.json | grep "deep.json: nested more than 1024 deep" &&
     cp rank3.json a-rank3.json && fails rank3.json a-rank3.json | grep "both are of rank 3" &&
     cp rank3.json noname.json && fails list.json noname.json | grep "tells the rank"
 '

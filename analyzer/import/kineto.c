@@ -17,6 +17,8 @@
 
 #define READ_BYTES (256u << 10)
 #define VALUE_MAX (64u << 20) /* a single value longer than this is no trace */
+#define DEPTH_MAX 1024        /* nor is what is nested deeper */
+#define BASE_MAX (INT64_C(1) << 61)
 
 enum top { TOP_OTHER = 0, TOP_EVENTS, TOP_DISTRIBUTED, TOP_BASE, TOP_DEVICES };
 
@@ -28,6 +30,8 @@ struct parser {
     enum top top;
     int events_seen; /* a list of events was there */
     int failed;      /* out of memory or tables full */
+    int deep;        /* nested too deeply */
+    int bad_base;    /* "baseTimeNanoseconds" is no time */
     char key[64];    /* of the value that comes next, or of the list that is open */
     size_t quiet;    /* bytes since the last token */
     struct kineto_devices devices;
@@ -65,8 +69,10 @@ static int give(struct parser *p, enum kineto_value kind, const char *text, size
             kineto_group_field(&p->groups, p->depth, p->key, value);
         break;
     case TOP_BASE:
-        if (p->depth == 1)
+        if (p->depth == 1) {
             p->t->time_base = kineto_integer(value, 0);
+            p->bad_base = p->t->time_base < 0 || p->t->time_base > BASE_MAX;
+        }
         break;
     case TOP_DEVICES:
         kineto_device_field(&p->devices, p->key, value);
@@ -102,8 +108,8 @@ static int on_key(void *arg, const unsigned char *text, size_t length)
     struct parser *p = arg;
 
     p->quiet = 0;
-    if (length >= sizeof(p->key))
-        length = 0; /* none of ours is that long */
+    if (length >= sizeof(p->key) || (p->top == TOP_EVENTS && p->depth > p->event_depth + 1))
+        length = 0; /* none of ours is that long, or stands within another argument */
     memcpy(p->key, text, length);
     p->key[length] = '\0';
     if (p->depth == 1)
@@ -115,12 +121,19 @@ static int on_key(void *arg, const unsigned char *text, size_t length)
     return 1;
 }
 
+static int deeper(struct parser *p)
+{
+    p->deep = ++p->depth > DEPTH_MAX;
+    return p->deep ? -1 : 0;
+}
+
 static int on_map_start(void *arg)
 {
     struct parser *p = arg;
 
     p->quiet = 0;
-    p->depth++;
+    if (deeper(p) != 0)
+        return 0;
     if (p->top == TOP_EVENTS && p->depth == p->event_depth)
         kineto_event_reset(&p->event);
     if (p->top == TOP_DISTRIBUTED && p->depth == 4)
@@ -148,7 +161,8 @@ static int on_array_start(void *arg)
     struct parser *p = arg;
 
     p->quiet = 0;
-    p->depth++;
+    if (deeper(p) != 0)
+        return 0;
     if (p->depth == 1) { /* the file is the list of events itself */
         p->top = TOP_EVENTS;
         p->event_depth = 2;
@@ -245,6 +259,9 @@ static int json_error(const char *path, yajl_handle json, struct parser *p,
 
     if (p->failed)
         return argus_error(err, "%s: too many different names or out of memory", path);
+    if (p->deep)
+        return argus_error(err, "%s: nested more than %d deep: not a Kineto trace", path,
+                           DEPTH_MAX);
     said = yajl_get_error(json, 0, text, length);
     if (said)
         said[strcspn((char *)said, "\n")] = '\0';
@@ -329,6 +346,22 @@ static double file_size(const char *path)
     return size;
 }
 
+/* Times of a file count from its base, which may stand behind them. */
+static int beyond_time(const struct import_trace *t)
+{
+    int64_t last = ARGUS_TIME_MAX - t->time_base;
+
+    for (size_t i = 0; i < t->n_events; i++) {
+        if (t->events[i].start + t->events[i].duration > last)
+            return 1;
+    }
+    for (size_t i = 0; i < t->n_marks; i++) {
+        if (t->marks[i].end > last)
+            return 1;
+    }
+    return 0;
+}
+
 int import_kineto_read(const char *path, struct import_trace *t, import_progress *progress,
                        void *arg, argus_error_t *err)
 {
@@ -368,8 +401,17 @@ int import_kineto_read(const char *path, struct import_trace *t, import_progress
         argus_error(err, "%s: out of memory", path);
         goto out;
     }
+    if (p.bad_base || beyond_time(t)) {
+        argus_error(err, "%s: \"baseTimeNanoseconds\" is out of range", path);
+        goto out;
+    }
     if (!t->kernels) {
-        argus_error(err, "%s: no GPU kernels in the trace", path);
+        if (t->invalid)
+            argus_error(err,
+                        "%s: no GPU kernels in the trace but for %llu events without usable times",
+                        path, (unsigned long long)t->invalid);
+        else
+            argus_error(err, "%s: no GPU kernels in the trace", path);
         goto out;
     }
     rc = 0;

@@ -11,7 +11,7 @@
 #include "analyzer/import/kineto.h"
 #include "analyzer/summary/summary.h"
 
-#define TIME_MAX (INT64_C(1) << 62)
+#define TIME_MAX (INT64_C(1) << 61)
 #define DURATION_MAX (INT64_C(1) << 53)
 #define NO_TIME INT64_MIN
 
@@ -53,7 +53,7 @@ int64_t kineto_time(struct kineto_slice v)
         return NO_TIME;
     negative = v.length && v.text[0] == '-';
     for (i = (size_t)negative; i < v.length && v.text[i] >= '0' && v.text[i] <= '9'; i++) {
-        if (whole > TIME_MAX / 10000)
+        if (whole > (INT64_C(1) << 62) / 10000)
             return NO_TIME;
         whole = whole * 10 + (v.text[i] - '0');
     }
@@ -74,10 +74,11 @@ int64_t kineto_time(struct kineto_slice v)
         memcpy(text, v.text, v.length);
         text[v.length] = '\0';
         us = strtod(text, NULL);
-        return us > -4e15 && us < 4e15 ? (int64_t)(us * 1e3) : NO_TIME;
+        return us * 1e3 >= ARGUS_TIME_MIN && us < TIME_MAX / 1e3 ? (int64_t)(us * 1e3) : NO_TIME;
     }
     ns = whole * 1000 + fraction;
-    return ns >= TIME_MAX ? NO_TIME : negative ? -ns : ns;
+    ns = negative ? -ns : ns;
+    return ns >= ARGUS_TIME_MIN && ns < TIME_MAX ? ns : NO_TIME;
 }
 
 int kineto_text_add(struct kineto_text *to, struct kineto_slice v)
@@ -253,9 +254,9 @@ static void kernel(const struct kineto_event *e, struct import_trace *t, struct 
     op->dtype = (uint8_t)import_dtype(text_of(&e->dtype));
     op->bytes = message_bytes(e, op->func, op->dtype);
     op->group = group_of(e, t);
-    if (op->func == ARGUS_FUNC_SEND && e->destination >= 0)
+    if (op->func == ARGUS_FUNC_SEND && e->destination >= 0 && e->destination < ARGUS_WORLD_MAX)
         op->peer = (int32_t)e->destination;
-    if (op->func == ARGUS_FUNC_RECV && e->source >= 0)
+    if (op->func == ARGUS_FUNC_RECV && e->source >= 0 && e->source < ARGUS_WORLD_MAX)
         op->peer = (int32_t)e->source;
 }
 
