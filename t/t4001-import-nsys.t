@@ -122,10 +122,31 @@ test_expect_success SQLITE3 'bad exports: one clear line each' '
     sqlite3 nokernel.sqlite <tables.sql && fails nokernel.sqlite | grep "no GPU kernels" &&
     gzip -c payload.sqlite | head -c 400 >cut.sqlite.gz && fails cut.sqlite.gz | grep "truncated" &&
     head -c 5000 payload.sqlite >cut.sqlite && fails cut.sqlite | grep "cut.sqlite: " &&
+    sqlite3 nostrings.sqlite "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start, end)" &&
+    fails nostrings.sqlite | grep "nostrings.sqlite: no table StringIds" &&
+    cp payload.sqlite notime.sqlite && sqlite3 notime.sqlite "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET end = start - 1" &&
+    fails notime.sqlite | grep "notime.sqlite: no kernel of GPU 0 and process 1 has usable times" &&
     fails missing.sqlite | grep "No such file" && fails . | grep "not a regular file" &&
     sqlite3 view.sqlite "CREATE TABLE StringIds (id, value);
         CREATE VIEW CUPTI_ACTIVITY_KIND_KERNEL AS SELECT 1 AS start" &&
     fails view.sqlite | grep "not an export"
+'
+
+# The file alone would be read as it was before, or as it never was.
+test_expect_success SQLITE3 'changes that are only beside the export are not left out in silence' '
+    for s in wal journal; do
+        cp payload.sqlite half.sqlite && echo changes >half.sqlite-$s &&
+        fails half.sqlite | grep "half.sqlite: half.sqlite-$s holds changes" && : >half.sqlite-$s &&
+        rm -rf emptied && "$argus" import nsys half.sqlite -o emptied && rm half.sqlite-$s || return 1
+    done
+'
+
+test_expect_success SQLITE3 'processes of kernels: with the bits of a thread, or none' '
+    for pid in "globalPid + 5" NULL; do
+        cp payload.sqlite pid.sqlite && rm -rf pid &&
+        sqlite3 pid.sqlite "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET globalPid = $pid" &&
+        "$argus" import nsys pid.sqlite -o pid >out && grep "^1 rank, 3 GPU kernels" out || return 1
+    done
 '
 
 test_done

@@ -51,6 +51,8 @@ static int add(struct reader *r, sqlite3_stmt *s, struct import_op *op, const ch
 {
     int64_t start = sqlite3_column_int64(s, 0), end = sqlite3_column_int64(s, 1);
 
+    if (sqlite3_column_type(s, 0) != SQLITE_INTEGER) /* text, or nothing, reads as 0 */
+        start = -1;
     if (!good_times(r->t, start, end))
         return 0;
     op->name = import_string(r->t, name, strlen(name));
@@ -83,7 +85,7 @@ static int read_kernels(struct reader *r, argus_error_t *err)
     sqlite3_stmt *s = nsys_prepare(
         r->db, err,
         "SELECT k.start, k.end, %s, k.streamId, n.value, %s, %s, %s, %s, %s, %s FROM %s k LEFT "
-        "JOIN StringIds n ON n.id = k.%s WHERE %s = ?1 AND k.deviceId = ?2",
+        "JOIN StringIds n ON n.id = k.%s WHERE " NSYS_PROCESS " = ?1 AND k.deviceId = ?2",
         nsys_or_zero(r->db, table, "correlationId"), nsys_or_zero(r->db, table, "gridX"),
         nsys_or_zero(r->db, table, "gridY"), nsys_or_zero(r->db, table, "gridZ"),
         nsys_or_zero(r->db, table, "blockX"), nsys_or_zero(r->db, table, "blockY"),
@@ -122,8 +124,8 @@ static int read_copies(struct reader *r, const char *table, const char *kind_col
     if (!nsys_has(r->db, table, "start"))
         return 0;
     s = nsys_prepare(r->db, err,
-                     "SELECT start, end, %s, streamId, %s, %s FROM %s WHERE %s = ?1 AND "
-                     "deviceId = ?2",
+                     "SELECT start, end, %s, streamId, %s, %s FROM %s WHERE " NSYS_PROCESS
+                     " = ?1 AND deviceId = ?2",
                      nsys_or_zero(r->db, table, "correlationId"),
                      nsys_or_zero(r->db, table, "bytes"),
                      kind_column ? nsys_or_zero(r->db, table, kind_column) : "-1", table,
@@ -344,7 +346,13 @@ static int read_all(struct reader *r, int world, argus_error_t *err)
         read_host_calls(r, err) != 0 || read_overhead(r, err) != 0 || read_marks(r, err) != 0 ||
         nsys_join_nccl(r->db, r->rank, r->t, err) != 0)
         return -1;
-    return import_trace_sort(r->t) == 0 ? 0 : full(r, err);
+    if (import_trace_sort(r->t) != 0)
+        return full(r, err);
+    if (!r->t->kernels)
+        return argus_error(err, "%s: no kernel of GPU %lld and process %lld has usable times",
+                           r->db->path, (long long)r->rank->device,
+                           (long long)(r->rank->process >> 24 & 0xffffff));
+    return 0;
 }
 
 int nsys_read_rank(struct nsys_db *n, const struct nsys_rank *rank, int world, int first_of_process,

@@ -27,7 +27,7 @@ sqlite3_stmt *nsys_prepare(const struct nsys_db *n, argus_error_t *err, const ch
 /* 1: a row, 0: the end, -1: error. */
 int nsys_step(const struct nsys_db *n, sqlite3_stmt *s, argus_error_t *err);
 
-#define NSYS_PROCESS_MASK (~INT64_C(0xffffff)) /* globalPid of a globalTid */
+#define NSYS_PROCESS "(coalesce(%s, 0) & ~16777215)" /* of a globalPid or a globalTid, or of none */
 
 /* A rank to be: one GPU of one process of one file. */
 struct nsys_rank {

@@ -99,6 +99,25 @@ static int uri_of(const char *path, char *uri, size_t size)
     return snprintf(uri + n, size - n, "?immutable=1") < (int)(size - n) ? 0 : -1;
 }
 
+/* What stands beside the file is not read with it: changes that never came in, or are to be undone. */
+static int is_whole(const char *path, argus_error_t *err)
+{
+    static const char *const suffixes[] = {"-wal", "-journal"};
+    char beside[4096];
+    struct stat st;
+
+    for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
+        int n = snprintf(beside, sizeof(beside), "%s%s", path, suffixes[i]);
+
+        if (n > 0 && (size_t)n < sizeof(beside) && stat(beside, &st) == 0 && st.st_size > 0)
+            return argus_error(err,
+                               "%s: %s holds changes that are not in it: open and close the export "
+                               "with sqlite3 once",
+                               path, beside);
+    }
+    return 0;
+}
+
 /* Event times are of the target's clock, or count from the start of the capture. */
 static int read_time_base(struct nsys_db *n, argus_error_t *err)
 {
@@ -140,7 +159,7 @@ int nsys_open(struct nsys_db *n, const char *path, argus_error_t *err)
         return argus_error(err, "%s: %s", path, strerror(errno));
     if (!S_ISREG(st.st_mode))
         return argus_error(err, "%s: not a regular file", path);
-    if (unpack(path, temp, sizeof(temp), err) != 0)
+    if (unpack(path, temp, sizeof(temp), err) != 0 || (!temp[0] && is_whole(path, err) != 0))
         goto out;
     if (uri_of(temp[0] ? temp : path, uri, sizeof(uri)) != 0) {
         argus_error(err, "%s: path is too long", path);
@@ -158,7 +177,11 @@ int nsys_open(struct nsys_db *n, const char *path, argus_error_t *err)
         argus_error(err, "%s: not an SQLite export: %s", path, sqlite3_errmsg(n->db));
         goto out;
     }
-    if (!nsys_has(n, "CUPTI_ACTIVITY_KIND_KERNEL", "start") || !nsys_has(n, "StringIds", "value")) {
+    if (nsys_has(n, "CUPTI_ACTIVITY_KIND_KERNEL", "start") && !nsys_has(n, "StringIds", "value")) {
+        argus_error(err, "%s: no table StringIds: not a whole export of Nsight Systems", path);
+        goto out;
+    }
+    if (!nsys_has(n, "CUPTI_ACTIVITY_KIND_KERNEL", "start")) {
         argus_error(err,
                     "%s: no table CUPTI_ACTIVITY_KIND_KERNEL: not an export of Nsight Systems, or "
                     "nothing ran on a GPU",

@@ -19,11 +19,10 @@ struct rank_list {
 
 static int list_ranks(struct nsys_db *n, size_t file, struct rank_list *list, argus_error_t *err)
 {
-    const char *process = nsys_or_zero(n, "CUPTI_ACTIVITY_KIND_KERNEL", "globalPid");
     sqlite3_stmt *s = nsys_prepare(n, err,
-                                   "SELECT %s, deviceId FROM CUPTI_ACTIVITY_KIND_KERNEL GROUP BY "
-                                   "1, 2 ORDER BY 2, 1",
-                                   process);
+                                   "SELECT " NSYS_PROCESS ", deviceId FROM "
+                                   "CUPTI_ACTIVITY_KIND_KERNEL GROUP BY 1, 2 ORDER BY 2, 1",
+                                   nsys_or_zero(n, "CUPTI_ACTIVITY_KIND_KERNEL", "globalPid"));
     size_t before = list->n;
     int rc;
 
@@ -42,11 +41,10 @@ static int list_ranks(struct nsys_db *n, size_t file, struct rank_list *list, ar
             list->ranks = p;
             list->size = more;
         }
-        list->ranks[list->n] =
-            (struct nsys_rank){.file = file,
-                               .process = sqlite3_column_int64(s, 0) & NSYS_PROCESS_MASK,
-                               .device = sqlite3_column_int64(s, 1),
-                               .rank = (int)list->n};
+        list->ranks[list->n] = (struct nsys_rank){.file = file,
+                                                  .process = sqlite3_column_int64(s, 0),
+                                                  .device = sqlite3_column_int64(s, 1),
+                                                  .rank = (int)list->n};
         list->n++;
     }
     sqlite3_finalize(s);
