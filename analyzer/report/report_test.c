@@ -179,6 +179,55 @@ static void views_keep_the_culprit(void **state)
     }
 }
 
+/* The one row that belongs to a culprit, in its last column. */
+static float culprits_last(const struct argus_model *m, const struct argus_verdict *v)
+{
+    struct argus_view *view = argus_view_create(m, v, ARGUS_VIEW_COMPUTE, 16, 40);
+    float value = NAN;
+
+    assert_non_null(view);
+    for (size_t r = 0; r < view->n_rows; r++) {
+        if (view->rows[r].culprit)
+            value = view->rows[r].value[view->n_columns - 1];
+        else
+            assert_float_equal(view->rows[r].typical, 1.0, 0.03);
+    }
+    argus_view_destroy(view);
+    return value;
+}
+
+/* A slow rank shows by its whole excess where it has one peer, none, or one that is given as much work. */
+static void few_peers_are_enough(void **state)
+{
+    static const enum argus_verdict_kind kinds[] = {ARGUS_VERDICT_COMPUTE_STRAGGLER,
+                                                    ARGUS_VERDICT_WORKLOAD_IMBALANCE};
+
+    (void)state;
+    for (int n = 2; n <= 8; n += 6) {
+        for (int k = 0; k < 2; k++) {
+            struct argus_model *m = test_model_create(TEST_STRAGGLER, n, 120, 1);
+            struct argus_verdict *v = test_verdict_create(TEST_STRAGGLER, m);
+            int slow = v->culprits[0].rank, other[8], peers = 0;
+            struct argus_peer_set sets[2] = {{.ranks = &slow, .n = 1}, {.ranks = other}};
+            struct argus_peer_set *own = m->peer_sets;
+
+            v->kind = kinds[k];
+            assert_float_equal(culprits_last(m, v), 1.3, 0.03);
+            for (int r = 0; r < n; r++)
+                if (r != slow)
+                    other[peers++] = r;
+            sets[1].n = (size_t)peers;
+            m->peer_sets = sets;
+            m->n_peer_sets = 2;
+            assert_float_equal(culprits_last(m, v), 1.3, 0.03);
+            m->peer_sets = own;
+            m->n_peer_sets = 1;
+            argus_verdict_destroy(v);
+            test_model_destroy(m);
+        }
+    }
+}
+
 static void slow_group_leads(void **state)
 {
     struct argus_model *m = test_model_create(TEST_LINK, 32, 100, 4);
@@ -450,11 +499,17 @@ static void steps_of_the_job_are_listed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_case_at_every_size), cmocka_unit_test(the_card_says_it_all),
-        cmocka_unit_test(colours_only_when_asked),  cmocka_unit_test(hostile_names_are_harmless),
-        cmocka_unit_test(views_keep_the_culprit),   cmocka_unit_test(slow_group_leads),
-        cmocka_unit_test(holes_are_no_data),        cmocka_unit_test(figures),
-        cmocka_unit_test(html_reads_timelines),     cmocka_unit_test(steps_of_the_job_are_listed),
+        cmocka_unit_test(every_case_at_every_size),
+        cmocka_unit_test(the_card_says_it_all),
+        cmocka_unit_test(colours_only_when_asked),
+        cmocka_unit_test(hostile_names_are_harmless),
+        cmocka_unit_test(views_keep_the_culprit),
+        cmocka_unit_test(few_peers_are_enough),
+        cmocka_unit_test(slow_group_leads),
+        cmocka_unit_test(holes_are_no_data),
+        cmocka_unit_test(figures),
+        cmocka_unit_test(html_reads_timelines),
+        cmocka_unit_test(steps_of_the_job_are_listed),
         cmocka_unit_test(ways_between_nodes),
     };
 

@@ -90,60 +90,88 @@ static int fill_cells(const struct argus_model *m, enum argus_view_kind kind, in
     return 0;
 }
 
-static void divide_by(float *cells, int columns, const int *ranks, size_t n, double *scratch)
+/* Of an even number the lesser of the two in the middle: with two ranks, or half of many slow, the quick ones are the
+ * measure. */
+static float reference_of(double *x, size_t n)
+{
+    size_t used = 0;
+
+    for (size_t i = 0; i < n; i++)
+        if (!isnan(x[i]))
+            x[used++] = x[i];
+    return used ? (float)argus_quantile_inplace(
+                      x, used, used > 1 ? (double)((used - 1) / 2) / (double)(used - 1) : 0)
+                : NAN;
+}
+
+/* Divides by the reference of the `n` ranks those of them whose mark is `mark`. */
+static void divide_by(float *cells, int columns, const int *ranks, size_t n, const char *marks,
+                      char mark, double *scratch)
 {
     for (int c = 0; c < columns; c++) {
         float reference;
 
         for (size_t i = 0; i < n; i++)
             scratch[i] = cells[(size_t)ranks[i] * (size_t)columns + (size_t)c];
-        reference = finite_median(scratch, n);
+        reference = reference_of(scratch, n);
         for (size_t i = 0; i < n; i++)
-            cells[(size_t)ranks[i] * (size_t)columns + (size_t)c] /=
-                reference > 0 ? reference : NAN;
+            if (marks[ranks[i]] == mark)
+                cells[(size_t)ranks[i] * (size_t)columns + (size_t)c] /=
+                    reference > 0 ? reference : NAN;
     }
 }
 
-/* Compute of a rank against the median of its peers; of ranks without peers against their own stage. */
-static int make_relative(const struct argus_model *m, int columns, float *cells)
+/* Compute of a rank against the median of its peers.  Who does other work than all others has none, and where the
+ * verdict is that the work is uneven that is what must show: both are held against their whole stage. */
+static int make_relative(const struct argus_model *m, const struct argus_verdict *v, int columns,
+                         float *cells)
 {
+    enum { ALONE, PEERS, DONE };
+    int uneven =
+        v->kind == ARGUS_VERDICT_WORKLOAD_IMBALANCE || v->kind == ARGUS_VERDICT_MOE_IMBALANCE;
     double *scratch = malloc(sizeof(*scratch) * m->n_ranks);
     int *list = malloc(sizeof(*list) * m->n_ranks);
-    char *done = calloc(m->n_ranks, 1);
+    char *mark = calloc(m->n_ranks, 1);
     int rc = -1;
 
-    if (!scratch || !list || !done)
+    if (!scratch || !list || !mark)
         goto out;
+    for (size_t s = 0; !uneven && s < m->n_peer_sets; s++)
+        for (size_t i = 0; m->peer_sets[s].n > 1 && i < m->peer_sets[s].n; i++)
+            if (m->peer_sets[s].ranks[i] >= 0 && (size_t)m->peer_sets[s].ranks[i] < m->n_ranks)
+                mark[m->peer_sets[s].ranks[i]] = PEERS;
+    /* First these, while nothing of their stage has been divided yet. */
+    for (size_t first = 0; first < m->n_ranks; first++) {
+        size_t n = 0;
+
+        if (mark[first] != ALONE)
+            continue;
+        for (size_t r = 0; r < m->n_ranks; r++)
+            if (m->ranks[r].pp == m->ranks[first].pp)
+                list[n++] = (int)r;
+        divide_by(cells, columns, list, n, mark, ALONE, scratch);
+        for (size_t i = 0; i < n; i++)
+            if (mark[list[i]] == ALONE)
+                mark[list[i]] = DONE;
+    }
     for (size_t s = 0; s < m->n_peer_sets; s++) {
         size_t n = 0;
 
         for (size_t i = 0; i < m->peer_sets[s].n; i++) {
             int r = m->peer_sets[s].ranks[i];
 
-            if (r >= 0 && (size_t)r < m->n_ranks && !done[r]) {
-                done[r] = 1;
+            if (r >= 0 && (size_t)r < m->n_ranks && mark[r] == PEERS)
                 list[n++] = r;
-            }
         }
-        divide_by(cells, columns, list, n, scratch);
-    }
-    for (size_t first = 0; first < m->n_ranks; first++) {
-        size_t n = 0;
-
-        for (size_t r = first; r < m->n_ranks; r++) {
-            if (!done[r] && m->ranks[r].pp == m->ranks[first].pp) {
-                done[r] = 1;
-                list[n++] = (int)r;
-            }
-        }
-        if (n)
-            divide_by(cells, columns, list, n, scratch);
+        divide_by(cells, columns, list, n, mark, PEERS, scratch);
+        for (size_t i = 0; i < n; i++)
+            mark[list[i]] = DONE;
     }
     rc = 0;
 out:
     free(scratch);
     free(list);
-    free(done);
+    free(mark);
     return rc;
 }
 
@@ -384,7 +412,7 @@ struct argus_view *argus_view_create(const struct argus_model *m, const struct a
         goto out;
     cells = malloc(sizeof(*cells) * m->n_ranks * (size_t)view->n_columns);
     ok = cells && !fill_cells(m, kind, view->n_columns, view->steps_per_column, cells) &&
-         (kind != ARGUS_VIEW_COMPUTE || !make_relative(m, view->n_columns, cells)) &&
+         (kind != ARGUS_VIEW_COMPUTE || !make_relative(m, v, view->n_columns, cells)) &&
          !make_rows(view, m, v, cells, max_rows);
 out:
     free(cells);
