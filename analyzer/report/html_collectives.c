@@ -58,10 +58,13 @@ struct matrix {
     float *least; /* [n * n]; NAN: no collective crosses the pair */
 };
 
-static int node_of_member(const struct argus_model *m, const struct argus_group *g, size_t i)
+/* -1: not known, or no party to it. */
+static int node_of_member(const struct argus_model *m, const struct argus_comm_class *c, size_t i)
 {
-    int r = g->members[i];
+    int r = m->groups[c->group].members[i];
 
+    if (argus_view_is_pair(c) && (int)i != c->from && (int)i != c->to)
+        return -1;
     return r >= 0 && (size_t)r < m->n_ranks ? m->ranks[r].node : -1;
 }
 
@@ -73,13 +76,12 @@ static int node_ratios(const struct argus_model *m, const double *ratio, double 
     for (size_t i = 0; i < m->n_nodes; i++)
         least[i] = NAN;
     for (size_t c = 0; c < m->n_comm_classes; c++) {
-        const struct argus_group *g;
+        const struct argus_comm_class *cc = &m->comm_classes[c];
 
-        if (isnan(ratio[c]))
+        if (isnan(ratio[c]) || !argus_view_crosses_nodes(m, cc))
             continue;
-        g = &m->groups[m->comm_classes[c].group];
-        for (size_t i = 0; g->nodes > 1 && i < g->size; i++) {
-            int node = node_of_member(m, g, i);
+        for (size_t i = 0; i < m->groups[cc->group].size; i++) {
+            int node = node_of_member(m, cc, i);
 
             if (node >= 0) {
                 least[node] = fmin(least[node], ratio[c]);
@@ -139,14 +141,14 @@ static void fill_matrix(const struct argus_model *m, const double *ratio, struct
     for (size_t i = 0; i < x->n * x->n; i++)
         x->least[i] = NAN;
     for (size_t c = 0; c < m->n_comm_classes; c++) {
-        const struct argus_group *g = &m->groups[m->comm_classes[c].group];
+        const struct argus_comm_class *cc = &m->comm_classes[c];
         int rows[NODES];
         size_t n = 0;
 
-        if (isnan(ratio[c]) || g->nodes < 2)
+        if (isnan(ratio[c]) || !argus_view_crosses_nodes(m, cc))
             continue;
-        for (size_t i = 0; i < g->size; i++) {
-            int node = node_of_member(m, g, i), row = node >= 0 ? x->place[node] : -1;
+        for (size_t i = 0; i < m->groups[cc->group].size; i++) {
+            int node = node_of_member(m, cc, i), row = node >= 0 ? x->place[node] : -1;
             size_t k = 0;
 
             while (k < n && rows[k] != row)

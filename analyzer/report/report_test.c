@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <argus/record.h>
+
 #include "analyzer/report/kernel_modes.h"
 #include "analyzer/report/report.h"
 #include "analyzer/report/test_model.h"
@@ -239,6 +241,42 @@ static void slow_group_leads(void **state)
     assert_non_null(strstr(view->rows[0].label, "dp_0 all-reduce 64 MiB"));
     assert_float_equal(view->rows[0].typical, 3, 0.1);
     assert_float_equal(view->rows[1].typical, 1, 0.05);
+    argus_view_destroy(view);
+    test_model_destroy(m);
+}
+
+/* Sends of one pipeline, one of them over the network: it is no slow one of the others. */
+static void ways_of_unlike_kind(void **state)
+{
+    struct argus_model *m = test_model_create(TEST_HEALTHY, 16, 100, 2);
+    struct argus_view *view;
+    static const int ends[2][2] = {{6, 7}, {0, 1}};
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct argus_comm_class *c = &m->comm_classes[i];
+
+        /* Both groups have members on both nodes. */
+        for (int k = 0; k < 8; k++)
+            m->groups[i].members[k] = k < 7 ? k + i : 8 + i;
+        m->groups[i].nodes = 2;
+        c->func = ARGUS_FUNC_SEND;
+        c->from = ends[i][0];
+        c->to = ends[i][1];
+        for (int k = 0; k < 100; k++)
+            c->work[k] *= i ? 1.0F : 6.0F;
+    }
+    view = argus_view_work(m, 4, 50);
+    assert_non_null(view);
+    assert_int_equal(view->n_rows, 2);
+    assert_float_equal(view->rows[0].typical, 1, 0.1);
+    argus_view_destroy(view);
+    /* Of two over the network the slow one is slow. */
+    m->comm_classes[1].from = 6;
+    m->comm_classes[1].to = 7;
+    view = argus_view_work(m, 4, 50);
+    assert_non_null(view);
+    assert_float_equal(view->rows[0].typical, 6, 0.5);
     argus_view_destroy(view);
     test_model_destroy(m);
 }
@@ -480,6 +518,45 @@ static void ways_between_nodes(void **state)
     test_model_destroy(m);
 }
 
+/* Four stages, a node each: one slow way of the pipeline is not hidden by the quick ones. */
+static void pairs_are_their_ends(void **state)
+{
+    struct argus_model *m = test_model_create(TEST_HEALTHY, 32, 64, 4);
+    struct argus_verdict *v = test_verdict_create(TEST_LINK, m);
+    char page[] = "/tmp/argus-report-XXXXXX", *text, *row;
+    argus_error_t err = {""};
+
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        struct argus_comm_class *c = &m->comm_classes[i];
+
+        for (int k = 0; k < 4; k++)
+            m->groups[i].members[k] = 8 * k;
+        m->groups[i].size = 4;
+        m->groups[i].nodes = 4;
+        c->func = ARGUS_FUNC_SEND;
+        c->from = i;
+        c->to = (i + 1) % 4;
+        for (int k = 0; k < 64; k++)
+            c->work[k] *= i == 1 ? 3.0F : 1.0F;
+    }
+    close(mkstemp(page));
+    if (argus_report_html(page, v, m, &err) < 0)
+        fail_msg("%s", err.text);
+    text = slurp(page);
+    row = strstr(text, "<td>n02</td><td>n03</td>");
+    assert_non_null(row);
+    assert_memory_equal(row, "<td>n02</td><td>n03</td><td class=\"n\">3", 39);
+    row = strstr(text, "<td>n01</td><td>n02</td>");
+    assert_non_null(row);
+    assert_memory_equal(row, "<td>n01</td><td>n02</td><td class=\"n\">1", 39);
+    assert_null(strstr(text, "<td>n01</td><td>n03</td>")); /* nothing goes there */
+    free(text);
+    unlink(page);
+    argus_verdict_destroy(v);
+    test_model_destroy(m);
+}
+
 static void steps_of_the_job_are_listed(void **state)
 {
     struct argus_verdict *v = argus_verdict_create();
@@ -499,17 +576,14 @@ static void steps_of_the_job_are_listed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_case_at_every_size),
-        cmocka_unit_test(the_card_says_it_all),
-        cmocka_unit_test(colours_only_when_asked),
-        cmocka_unit_test(hostile_names_are_harmless),
-        cmocka_unit_test(views_keep_the_culprit),
-        cmocka_unit_test(few_peers_are_enough),
-        cmocka_unit_test(slow_group_leads),
-        cmocka_unit_test(holes_are_no_data),
-        cmocka_unit_test(figures),
-        cmocka_unit_test(html_reads_timelines),
-        cmocka_unit_test(steps_of_the_job_are_listed),
+        cmocka_unit_test(every_case_at_every_size), cmocka_unit_test(the_card_says_it_all),
+        cmocka_unit_test(colours_only_when_asked),  cmocka_unit_test(hostile_names_are_harmless),
+        cmocka_unit_test(views_keep_the_culprit),   cmocka_unit_test(few_peers_are_enough),
+        cmocka_unit_test(slow_group_leads),         cmocka_unit_test(ways_of_unlike_kind),
+        cmocka_unit_test(pairs_are_their_ends),
+
+        cmocka_unit_test(holes_are_no_data),        cmocka_unit_test(figures),
+        cmocka_unit_test(html_reads_timelines),     cmocka_unit_test(steps_of_the_job_are_listed),
         cmocka_unit_test(ways_between_nodes),
     };
 
