@@ -176,6 +176,11 @@ static void heat_map(struct html *h, enum argus_view_kind kind, const char *id, 
 
 void html_heat_maps(struct html *h)
 {
+    if (argus_words_slow_copies(h->v))
+        heat_map(h, ARGUS_VIEW_COPY, "copies", "Copies of each rank against its peers",
+                 "Time in copies of a step, most of it between host and GPU. Pale is as long as "
+                 "those of the peers take; dark is slower.",
+                 1, 1.5);
     heat_map(h, ARGUS_VIEW_COMPUTE, "compute", "Compute of each rank against its peers",
              "Peers run the same stage of the model. Pale is as fast as they are; dark is slower. "
              "With many ranks, the ones named and the ones that stand out keep rows of their own.",

@@ -557,6 +557,42 @@ static void pairs_are_their_ends(void **state)
     test_model_destroy(m);
 }
 
+/* A slow link to the host makes its rank late, and shows in no collective. */
+static void slow_copies_have_their_picture(void **state)
+{
+    struct argus_model *m = test_model_create(TEST_HEALTHY, 8, 60, 1);
+    struct argus_verdict *v = test_verdict_create(TEST_HEALTHY, m);
+    struct argus_link *link = argus_verdict_set_link(v, "pcie");
+    char page[] = "/tmp/argus-report-XXXXXX", *text;
+    argus_error_t err = {""};
+
+    (void)state;
+    v->kind = ARGUS_VERDICT_SLOW_LINK;
+    argus_verdict_add_culprit(v, 3, 3, "n01", NULL);
+    link->rank = 3;
+    for (int r = 0; r < 8; r++)
+        for (int k = 0; k < 60; k++)
+            m->ranks[r].col[ARGUS_COL_COPY_BUSY][k] = r == 3 ? 6e7F : 2e6F;
+    text = text_of(v, m, 0, 0);
+    check_lines(text, 0);
+    assert_null(strstr(text, "no rank is late"));
+    assert_null(strstr(text, "Transfer time"));
+    assert_non_null(strstr(text, "Time in copies against peers"));
+    assert_non_null(strstr(text, "> rank 3               @@@@@@@@@@@@@@@@@@@@"));
+    assert_non_null(strstr(text, "  rank 4               ...................."));
+    assert_non_null(strstr(text, "1.00x to 30.00x"));
+    free(text);
+    close(mkstemp(page));
+    if (argus_report_html(page, v, m, &err) < 0)
+        fail_msg("%s", err.text);
+    text = slurp(page);
+    assert_non_null(strstr(text, "id=\"copies\""));
+    free(text);
+    unlink(page);
+    argus_verdict_destroy(v);
+    test_model_destroy(m);
+}
+
 static void steps_of_the_job_are_listed(void **state)
 {
     struct argus_verdict *v = argus_verdict_create();
@@ -576,14 +612,21 @@ static void steps_of_the_job_are_listed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_case_at_every_size), cmocka_unit_test(the_card_says_it_all),
-        cmocka_unit_test(colours_only_when_asked),  cmocka_unit_test(hostile_names_are_harmless),
-        cmocka_unit_test(views_keep_the_culprit),   cmocka_unit_test(few_peers_are_enough),
-        cmocka_unit_test(slow_group_leads),         cmocka_unit_test(ways_of_unlike_kind),
+        cmocka_unit_test(every_case_at_every_size),
+        cmocka_unit_test(the_card_says_it_all),
+        cmocka_unit_test(colours_only_when_asked),
+        cmocka_unit_test(hostile_names_are_harmless),
+        cmocka_unit_test(views_keep_the_culprit),
+        cmocka_unit_test(few_peers_are_enough),
+        cmocka_unit_test(slow_group_leads),
+        cmocka_unit_test(ways_of_unlike_kind),
         cmocka_unit_test(pairs_are_their_ends),
+        cmocka_unit_test(slow_copies_have_their_picture),
 
-        cmocka_unit_test(holes_are_no_data),        cmocka_unit_test(figures),
-        cmocka_unit_test(html_reads_timelines),     cmocka_unit_test(steps_of_the_job_are_listed),
+        cmocka_unit_test(holes_are_no_data),
+        cmocka_unit_test(figures),
+        cmocka_unit_test(html_reads_timelines),
+        cmocka_unit_test(steps_of_the_job_are_listed),
         cmocka_unit_test(ways_between_nodes),
     };
 

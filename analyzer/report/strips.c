@@ -93,6 +93,7 @@ static const struct {
     [ARGUS_VIEW_COMPUTE] = {"Compute against peers, ranks by steps", 1, 1.1},
     [ARGUS_VIEW_WAIT] = {"Waiting for others, ranks by steps", 0, 0.05},
     [ARGUS_VIEW_IDLE] = {"Idle GPU, ranks by steps", 0, 0.1},
+    [ARGUS_VIEW_COPY] = {"Time in copies against peers, ranks by steps", 1, 1.5},
     [ARGUS_VIEW_WORK] = {"Transfer time against sibling groups", 1, 1.5},
 };
 
@@ -223,13 +224,14 @@ void argus_strips(struct argus_page *p, const struct argus_verdict *v, const str
 {
     int width = p->options.columns - LABEL - 2;
 
+    enum argus_view_kind ranks = argus_words_slow_copies(v) ? ARGUS_VIEW_COPY
+                                 : is_stall(v->kind)        ? ARGUS_VIEW_IDLE
+                                                            : ARGUS_VIEW_COMPUTE;
+
     step_strip(p, v, m);
-    if (v->kind == ARGUS_VERDICT_SLOW_LINK)
+    if (v->kind == ARGUS_VERDICT_SLOW_LINK && ranks != ARGUS_VIEW_COPY)
         heat_strip(p, v, argus_view_work(m, ROWS / 2, width));
-    if (is_stall(v->kind))
-        heat_strip(p, v, argus_view_create(m, v, ARGUS_VIEW_IDLE, ROWS, width));
-    else
-        heat_strip(p, v, argus_view_create(m, v, ARGUS_VIEW_COMPUTE, ROWS, width));
+    heat_strip(p, v, argus_view_create(m, v, ranks, ROWS, width));
     wait_strip(p, m);
     stage_bars(p, m);
 }

@@ -53,6 +53,8 @@ static float raw_value(const struct argus_model_rank *r, enum argus_view_kind ki
         return step_share(r, ARGUS_COL_WAIT, k);
     case ARGUS_VIEW_IDLE:
         return step_share(r, ARGUS_COL_IDLE, k);
+    case ARGUS_VIEW_COPY:
+        return argus_rank_col(r, ARGUS_COL_COPY_BUSY, k);
     default:
         return argus_rank_col(r, ARGUS_COL_COMPUTE, k);
     }
@@ -121,7 +123,7 @@ static void divide_by(float *cells, int columns, const int *ranks, size_t n, con
     }
 }
 
-/* Compute of a rank against the median of its peers.  Who does other work than all others has none, and where the
+/* Compute or copies of a rank against the median of its peers.  Who does other work than all others has none, and where the
  * verdict is that the work is uneven that is what must show: both are held against their whole stage. */
 static int make_relative(const struct argus_model *m, const struct argus_verdict *v, int columns,
                          float *cells)
@@ -412,7 +414,8 @@ struct argus_view *argus_view_create(const struct argus_model *m, const struct a
         goto out;
     cells = malloc(sizeof(*cells) * m->n_ranks * (size_t)view->n_columns);
     ok = cells && !fill_cells(m, kind, view->n_columns, view->steps_per_column, cells) &&
-         (kind != ARGUS_VIEW_COMPUTE || !make_relative(m, v, view->n_columns, cells)) &&
+         ((kind != ARGUS_VIEW_COMPUTE && kind != ARGUS_VIEW_COPY) ||
+          !make_relative(m, v, view->n_columns, cells)) &&
          !make_rows(view, m, v, cells, max_rows);
 out:
     free(cells);

@@ -16,6 +16,7 @@ enum argus_view_kind {
     ARGUS_VIEW_COMPUTE, /* compute time / median of the rank's peers: 1 is normal */
     ARGUS_VIEW_WAIT,    /* waiting for others / step time: 0..1 */
     ARGUS_VIEW_IDLE,    /* idle GPU / step time: 0..1; the worst step of a column */
+    ARGUS_VIEW_COPY,    /* time in copies / median of the rank's peers: 1 is normal */
     ARGUS_VIEW_WORK     /* transfer time of a collective / its sibling groups': 1 is normal */
 };
 

@@ -52,8 +52,17 @@ static void put(char *out, size_t size, const char *format, ...)
         out[at] = '\0';
 }
 
+int argus_words_slow_copies(const struct argus_verdict *v)
+{
+    return v->kind == ARGUS_VERDICT_SLOW_LINK && v->link && v->link->scope &&
+           !strcmp(v->link->scope, "pcie");
+}
+
 const char *argus_words_meaning(const struct argus_verdict *v)
 {
+    if (argus_words_slow_copies(v))
+        return "Copies between its GPU and the host take longer than those of its peers, and "
+               "everybody waits for it.";
     return (unsigned)v->kind < ARGUS_VERDICT_COUNT ? meanings[v->kind] : "";
 }
 

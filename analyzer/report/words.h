@@ -8,6 +8,8 @@
 
 /* One sentence: what the verdict means. */
 const char *argus_words_meaning(const struct argus_verdict *v);
+/* A slow link between host and GPU: no collective shows it. */
+int argus_words_slow_copies(const struct argus_verdict *v);
 /* Names into `out`, always terminated. */
 void argus_words_who(const struct argus_verdict *v, char *out, size_t size);
 void argus_words_culprits(const struct argus_culprit *list, size_t n, char *out, size_t size);
