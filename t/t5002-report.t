@@ -75,7 +75,9 @@ test_expect_success '--step shows that step' '
 
 test_expect_success 'a step that is not there is named' '
     test_expect_code 1 "$argus" report --step 7 job 2>err &&
-    grep -q "job/step-7/verdict.json: no verdict yet" err
+    grep "^argus report: job: no step \"7\"$" err && test "$(wc -l <err)" = 1 &&
+    mkdir job/step-8 && test_expect_code 1 "$argus" report --step 8 job 2>err &&
+    grep "job/step-8/verdict.json: no verdict yet" err && rmdir job/step-8
 '
 
 test_expect_success 'a step cannot lead elsewhere' '
@@ -87,6 +89,16 @@ test_expect_success 'no verdict yet: says what makes one' '
     mkdir -p new/step-0 && : >new/job.json &&
     test_expect_code 1 "$argus" report new 2>err &&
     grep -q "argus analyze new" err
+'
+
+test_expect_success 'pictures that lack ranks of the verdict say so' '
+    mkdir -p some/step-0 && "$ARGUS_BUILDDIR/live_make" some/step-0 4 40 2 1 &&
+    "$argus" analyze -q some && "$argus" report some >out 2>err && test_must_be_empty err &&
+    head -c 2000 some/step-0/rank-00003.h5 >torn.h5 && cp torn.h5 some/step-0/rank-00003.h5 &&
+    "$argus" report some >out 2>err && test "$(wc -l <err)" = 1 &&
+    grep "^argus report: pictures without 1 of 4 ranks: some/step-0/rank-00003.h5: " err &&
+    rm some/step-0/rank-00003.h5 && "$argus" report --html page.html some 2>err &&
+    grep "pictures without 1 of 4 ranks: their timelines are gone" err
 '
 
 test_expect_success 'missing directory, broken and foreign verdict: one line each' '

@@ -73,6 +73,15 @@ static char *step_dir(const char *dir, const char *step)
     return path;
 }
 
+static int is_step(const char *dir, const char *step)
+{
+    char *path = NULL;
+    int there = asprintf(&path, "%s/step-%s", dir, step) >= 0 && access(path, F_OK) == 0;
+
+    free(path);
+    return there;
+}
+
 static struct argus_verdict *read_verdict(const char *dir, const char *step, argus_error_t *err)
 {
     struct argus_verdict *v = NULL;
@@ -83,12 +92,29 @@ static struct argus_verdict *read_verdict(const char *dir, const char *step, arg
         argus_error(err, "%s: no memory", dir);
         return NULL;
     }
-    if (access(path, F_OK) < 0 && errno == ENOENT)
+    if (step && !is_step(dir, step))
+        argus_error(err, "%s: no step \"%s\"", dir, step);
+    else if (access(path, F_OK) < 0 && errno == ENOENT)
         argus_error(err, "%s: no verdict yet; `argus analyze %s` makes one", path, dir);
     else
         v = argus_verdict_read(path, err);
     free(path);
     return v;
+}
+
+/* Timelines that the verdict had and that cannot be read now: their ranks are in no picture. */
+static void tell_of_missing(const struct argus_model *m, const struct argus_verdict *v)
+{
+    static const char prefix[] = "not readable: ";
+    const char *why = "their timelines are gone";
+
+    if (m->n_ranks_missing <= v->data_quality.n_ranks_missing)
+        return;
+    for (size_t i = m->n_notes; i-- > 0;)
+        if (!strncmp(m->notes[i], prefix, sizeof(prefix) - 1))
+            why = m->notes[i] + sizeof(prefix) - 1;
+    argus_cli_error(NAME, "pictures without %zu of %d ranks: %s", m->n_ranks_missing, m->world,
+                    why);
 }
 
 /* Pictures need the timelines; without them the verdict alone is shown. */
@@ -118,6 +144,8 @@ static struct argus_model *load_model(const char *dir, const struct argus_verdic
         fputs("\r\033[K", stderr);
     if (!m)
         argus_cli_error(NAME, "no pictures: %s", err.text);
+    else
+        tell_of_missing(m, v);
     free(where);
     return m;
 }
