@@ -159,6 +159,20 @@ assert used and used <= known, used - known
 " "$ARGUS_SRCDIR/contrib/grafana/argus.json"
 '
 
+test_expect_success PYTHON 'a timeline that does not open costs its rank, and is told' '
+    cp -r job torn && head -c 2000 job/step-0/rank-00001.h5 >torn/step-0/rank-00001.h5 &&
+    "$argus" export perfetto torn -o torn.json 2>err && test "$(wc -l <err)" = 1 &&
+    grep "^argus export: left out: torn/step-0/rank-00001.h5: " err &&
+    "$python" - torn.json <<-\PY &&
+	import json, sys
+	pids = {e["pid"] for e in json.load(open(sys.argv[1]))["traceEvents"] if e["ph"] == "X"}
+	assert pids == {0, 2, 3}, pids
+	PY
+    for r in 0 2 3; do : >torn/step-0/rank-0000$r.h5 || return 1; done &&
+    test_expect_code 1 "$argus" export perfetto torn -o never 2>err && test ! -e never &&
+    tail -n 1 err | grep "torn/step-0: no timeline can be read"
+'
+
 test_expect_success 'errors: one line, exit status 1; nothing is written' '
     for what in "perfetto missing" "prometheus missing" "perfetto out" "perfetto job --steps 900:" \
                 "perfetto job --ranks 77" "perfetto job --step 9"; do
@@ -171,7 +185,8 @@ test_expect_success 'errors: one line, exit status 1; nothing is written' '
 test_expect_success 'usage errors: exit status 2' '
     for what in "" "gif job" "perfetto" "perfetto job job" "perfetto job --steps 5:2" \
                 "perfetto job --steps x" "perfetto job --ranks 3-1" "perfetto job --ranks 1,,2" \
-                "perfetto job --ranks" "perfetto job --none"; do
+                "perfetto job --ranks" "perfetto job --none" "prometheus job --steps 1:2" \
+                "prometheus job --ranks 0" "prometheus job --step 0" "prometheus job --steps :9"; do
         test_expect_code 2 "$argus" export $what 2>err || { echo "$what"; return 1; }
     done &&
     "$argus" export --help | grep "Usage: argus export"

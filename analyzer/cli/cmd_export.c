@@ -117,6 +117,12 @@ static void show(void *arg, size_t done, size_t total)
     fflush(stderr);
 }
 
+/* A timeline that does not open costs its own rank, not the trace of the others. */
+static void tell_left_out(const char *text)
+{
+    argus_cli_error(NAME, "left out: %s", text);
+}
+
 /* The step directory to draw. */
 static int find_step(const char *dir, const char *step, char **found, argus_error_t *err)
 {
@@ -147,6 +153,7 @@ static int export_perfetto(struct arguments *a, const char *dir, FILE *out, argu
     if (find_step(dir, a->step, &step, err) != 0)
         return -1;
     a->options.ranks = a->ranks;
+    a->options.left_out = tell_left_out;
     if (!a->quiet && isatty(STDERR_FILENO)) {
         a->options.progress = show;
         a->options.progress_arg = &meter;
@@ -256,6 +263,11 @@ static int parse(int argc, char **argv, struct arguments *a)
             argus_cli_error(NAME, "no format \"%s\": perfetto and prometheus are known", a->format);
         else
             argus_cli_error(NAME, "which format: perfetto or prometheus?");
+        return ARGUS_EXIT_USAGE;
+    }
+    if (!strcmp(a->format, "prometheus") &&
+        (a->step || a->ranks || a->options.first_step >= 0 || a->options.last_step >= 0)) {
+        argus_cli_error(NAME, "--step, --steps and --ranks are for perfetto");
         return ARGUS_EXIT_USAGE;
     }
     if (argus_cli_one_job(NAME, argc - optind))

@@ -17,10 +17,11 @@ struct argus_export_options {
     size_t n_ranks;
     void (*progress)(void *arg, size_t done, size_t total);
     void *progress_arg;
+    void (*left_out)(const char *text); /* of each timeline that does not open; NULL: nobody asks */
 };
 
 /*
- * Kept events of a step directory.  A process a rank, a track a stream, tracks
+ * Kept events of a step directory; an error where no timeline opens. A process a rank, a track a stream, tracks
  * for steps, host calls and marks; counters from `health` and of busbw; flow
  * arrows from the last arriver of a collective to each rank that waited.
  * Times in the trace are microseconds from the first event; "otherData" has

@@ -272,7 +272,7 @@ static int node_of(char ***nodes, size_t *n, const char *name)
 static int list_files(struct perfetto *p, const char *dir, argus_error_t *err)
 {
     char **paths, **nodes = NULL;
-    size_t n, n_nodes = 0;
+    size_t n, n_nodes = 0, unread = 0;
     int rc = argus_timeline_list(dir, &paths, &n, err);
 
     if (rc != 0)
@@ -284,7 +284,9 @@ static int list_files(struct perfetto *p, const char *dir, argus_error_t *err)
         argus_timeline_t *file = argus_timeline_open(paths[i], err);
 
         if (!file) {
-            rc = -1;
+            unread++;
+            if (p->options->left_out)
+                p->options->left_out(err->text);
         } else if (rank_wanted(p->options, argus_timeline_info(file)->rank)) {
             struct rank_file *r = &p->ranks[p->n_ranks++];
 
@@ -300,7 +302,11 @@ static int list_files(struct perfetto *p, const char *dir, argus_error_t *err)
     free(nodes);
     argus_timeline_list_free(paths, n);
     if (rc == 0 && !p->n_ranks)
-        rc = argus_error(err, n ? "%s: none of the ranks asked for" : "%s: no timelines", dir);
+        rc = argus_error(err,
+                         !n            ? "%s: no timelines"
+                         : unread == n ? "%s: no timeline can be read"
+                                       : "%s: none of the ranks asked for",
+                         dir);
     return rc;
 }
 
