@@ -233,7 +233,10 @@ static void few_peers_are_enough(void **state)
 static void slow_group_leads(void **state)
 {
     struct argus_model *m = test_model_create(TEST_LINK, 32, 100, 4);
+    struct argus_verdict *v = test_verdict_create(TEST_LINK, m);
     struct argus_view *view = argus_view_work(m, 3, 50);
+    char *text, *at;
+    int column = 0;
 
     (void)state;
     assert_non_null(view);
@@ -242,6 +245,22 @@ static void slow_group_leads(void **state)
     assert_float_equal(view->rows[0].typical, 3, 0.1);
     assert_float_equal(view->rows[1].typical, 1, 0.05);
     argus_view_destroy(view);
+    /* On the terminal the label has its size, too, and the onset stands under its step. */
+    v->onset_step = 40;
+    text = text_of(v, m, 0, 0);
+    check_lines(text, 0);
+    assert_non_null(strstr(text, "  dp_0 all-reduce 64 MiB       @@@@"));
+    at = strstr(text, "Transfer time against sibling groups");
+    assert_non_null(at);
+    at = strstr(at, "^ step 40");
+    assert_non_null(at);
+    while (column < 80 && at[-1 - column] != '\n')
+        column++;
+    assert_int_equal(column, 30 + 40 / 2);
+    assert_non_null(strstr(text, "waiting (.), of a step\n"));
+    assert_non_null(strstr(text, " compute 30.0 ms\n"));
+    free(text);
+    argus_verdict_destroy(v);
     test_model_destroy(m);
 }
 

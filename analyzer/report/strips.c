@@ -11,18 +11,19 @@
 #include "analyzer/stats/stats.h"
 
 #define LABEL 18      /* columns of a row's label */
+#define WIDE_LABEL 28 /* ... with a group, a function and a size */
 #define ROWS 16       /* of a heat strip */
 #define WAIT_MIN 0.05 /* a wait scale never ends below: noise must not look like a fault */
 
-/* Marks the onset under a strip whose first cell stands at LABEL + 2. */
+/* Marks the onset under a strip whose first cell stands at `left`. */
 static void onset_mark(struct argus_page *p, const struct argus_verdict *v, int steps_per_column,
-                       int columns)
+                       int columns, int left)
 {
     int at = v->onset_step > 0 ? v->onset_step / steps_per_column : -1;
 
     if (at < 0 || at >= columns)
         return;
-    argus_page_tab(p, LABEL + 2 + at);
+    argus_page_tab(p, left + at);
     argus_page_printf(p, "^ step %d\n", v->onset_step);
 }
 
@@ -49,7 +50,7 @@ static void step_strip(struct argus_page *p, const struct argus_verdict *v,
         for (int c = 0; c < columns; c++)
             argus_page_bar(p, (times[c] - low) / fmaxf(high - low, 0.1F * low));
         argus_page_put(p, "\n");
-        onset_mark(p, v, bin, columns);
+        onset_mark(p, v, bin, columns, LABEL + 2);
     }
     free(times);
 }
@@ -66,23 +67,29 @@ static int label_length(const char *label, int room)
     return cut > 0 ? cut : room;
 }
 
+static int label_width(enum argus_view_kind kind)
+{
+    return kind == ARGUS_VIEW_WORK ? WIDE_LABEL : LABEL;
+}
+
 static void row_label(struct argus_page *p, const struct argus_view_row *row,
                       enum argus_view_kind kind)
 {
+    int room = label_width(kind) - 1;
     char count[24] = "";
 
     if (row->n_ranks > 1 && kind != ARGUS_VIEW_WORK)
         snprintf(count, sizeof(count), " (%zu)", row->n_ranks);
     /* Where there is room for one of them only, the label matters more than how many it stands for. */
-    if (strlen(row->label) + strlen(count) > LABEL - 1)
+    if ((int)(strlen(row->label) + strlen(count)) > room)
         count[0] = '\0';
     argus_page_put(p, row->culprit ? "> " : "  ");
     if (row->culprit)
         argus_page_ink(p, ARGUS_INK_BOLD);
-    argus_page_printf(p, "%.*s%s", label_length(row->label, LABEL - 1 - (int)strlen(count)),
-                      row->label, count);
+    argus_page_printf(p, "%.*s%s", label_length(row->label, room - (int)strlen(count)), row->label,
+                      count);
     argus_page_ink(p, ARGUS_INK_PLAIN);
-    argus_page_tab(p, LABEL + 2);
+    argus_page_tab(p, label_width(kind) + 2);
 }
 
 /* How a view is shown: what its cells mean, and the least upper end of its scale, below which all is noise. */
@@ -112,7 +119,7 @@ static void heat_strip(struct argus_page *p, const struct argus_verdict *v, stru
             argus_page_shade(p, (view->rows[r].value[c] - low) / (high - low));
         argus_page_put(p, "\n");
     }
-    onset_mark(p, v, view->steps_per_column, view->n_columns);
+    onset_mark(p, v, view->steps_per_column, view->n_columns, label_width(view->kind) + 2);
     argus_page_put(p, "  ");
     argus_page_ink(p, ARGUS_INK_DIM);
     if (low > 0)
@@ -195,9 +202,12 @@ static void stage_bars(struct argus_page *p, const struct argus_model *m)
     for (size_t i = 0; i < n; i++)
         high = fmax(high, stages[i].step);
     if (high > 0) {
-        argus_page_heading(p, "Pipeline stages: compute (#), waiting (.), of a step");
+        argus_page_heading(
+            p, p->options.utf8
+                   ? "Pipeline stages: compute (\xe2\x96\x88), waiting (\xc2\xb7), of a step"
+                   : "Pipeline stages: compute (#), waiting (.), of a step");
         for (size_t i = 0; i < n; i++) {
-            int width = p->options.columns - LABEL - 14, used;
+            int width = p->options.columns - LABEL - 22, used;
 
             argus_page_printf(p, "  stage %-3d (%zu)", stages[i].stage, stages[i].n_ranks);
             argus_page_tab(p, LABEL + 2);
@@ -208,7 +218,7 @@ static void stage_bars(struct argus_page *p, const struct argus_model *m)
                  c++, used++)
                 argus_page_put(p, p->options.utf8 ? "\xc2\xb7" : ".");
             argus_words_duration(stages[i].compute, time, sizeof(time));
-            argus_page_printf(p, " %s\n", time);
+            argus_page_printf(p, " compute %s\n", time);
         }
     }
     free(stages);
@@ -230,7 +240,7 @@ void argus_strips(struct argus_page *p, const struct argus_verdict *v, const str
 
     step_strip(p, v, m);
     if (v->kind == ARGUS_VERDICT_SLOW_LINK && ranks != ARGUS_VIEW_COPY)
-        heat_strip(p, v, argus_view_work(m, ROWS / 2, width));
+        heat_strip(p, v, argus_view_work(m, ROWS / 2, width + LABEL - WIDE_LABEL));
     heat_strip(p, v, argus_view_create(m, v, ranks, ROWS, width));
     wait_strip(p, m);
     stage_bars(p, m);
