@@ -36,8 +36,9 @@ has_steps() {
 test_expect_success 'usage and bad options' '
     "$argus" run --help | grep -q ranks-per-node &&
     test_expect_code 2 "$argus" run 2>err && grep "no command" err &&
-    test_expect_code 2 "$argus" run -n 0 -- true &&
+    test_expect_code 2 "$argus" run -n 0 -- true 2>err && grep "^argus run: --ranks 0: " err &&
     test_expect_code 2 "$argus" run -n x -- true &&
+    test_expect_code 2 "$argus" run -r x -- true 2>err && grep -e "--ranks-per-node x: " err &&
     test_expect_code 2 "$argus" run -o dir=/tmp -- true &&
     test_expect_code 2 "$argus" run -d bad -o window=none -- true 2>err &&
     grep window err &&

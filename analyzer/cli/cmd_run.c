@@ -453,7 +453,8 @@ int argus_cmd_run(int argc, char **argv)
             return ARGUS_EXIT_USAGE;
         }
         if (l.n < 0 || l.per_node < 0) {
-            argus_cli_error("run", "\"%s\" is no number from 1 to %d", optarg, RANKS_MAX);
+            argus_cli_error("run", "--%s %s: a number from 1 to %d expected",
+                            c == 'n' ? "ranks" : "ranks-per-node", optarg, RANKS_MAX);
             return ARGUS_EXIT_USAGE;
         }
     }

@@ -295,7 +295,8 @@ int argus_cmd_sweep(int argc, char **argv)
         case OPT_AGE:
         case OPT_MEMORY:
             if (!is_number(optarg)) {
-                argus_cli_error(NAME, "\"%s\" is not a number", optarg);
+                argus_cli_error(NAME, "--%s %s: a number expected", c == OPT_AGE ? "age" : "memory",
+                                optarg);
                 return ARGUS_EXIT_USAGE;
             }
             if (c == OPT_AGE)
