@@ -49,6 +49,8 @@ test_expect_success PYTHON '--once --json for scripts' '
 	assert top["ranks"][0]["rank"] == 5 and abs(top["ranks"][0]["compute_ratio"] - 1.3) < 0.03
 	assert top["last_step"] == 39 and top["ranks_seen"] == 16
 	PY
+    cp -r job "$(printf "j\351b")" && "$argus" top --once --json "$(printf "j\351b")" >out.json &&
+    "$python" -c "import json; assert json.load(open(\"out.json\"))[\"dir\"] == \"j?b/step-0\""
 '
 
 test_expect_success 'a torn file among them is left out, not fatal' '
