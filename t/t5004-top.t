@@ -73,7 +73,12 @@ command -v script >/dev/null 2>&1 && test_set_prereq SCRIPT
 test_expect_success SCRIPT 'on a terminal it draws, and q leaves' '
     : >typescript && { until_it grep -q "suspicion: none" typescript; printf q; } |
         TERM=xterm timeout 120 script -qfec "\"$argus\" top -d 0.5 ok" typescript >/dev/null &&
-    grep -q "suspicion: none" typescript
+    grep -q "suspicion: none" typescript &&
+    : >typescript && { until_it grep -q "rank 5 on n01" typescript; printf q; } |
+        TERM=xterm timeout 120 \
+            script -qfec "stty rows 24 cols 80; \"$argus\" top -d 0.5 job" typescript >/dev/null &&
+    grep -q "compute-straggler, rank 5 on n01" typescript &&
+    grep -q "its compute takes 1.30x of comparable ranks.[^a-z]" typescript
 '
 
 # scontrol of one job, 4711: its comment is the file "comment"; refuses while "closed" is there.
@@ -124,6 +129,11 @@ test_expect_success '--post takes out only what it wrote itself' '
 test_expect_success '--post without scontrol and without timelines waits in silence' '
     mkdir later && { PATH=/nonexistent "$argus" top --post --interval 0.1 later >said 2>&1 & pid=$!; } &&
     sleep 0.5 && "$make" later 16 40 5 0 && sleep 1 && kill $pid && wait $pid && test ! -s said
+'
+
+test_expect_success SCRIPT 'nothing to read from is told, not looked at without a rest' '
+    ! TERM=xterm timeout 20 script -qec "\"$argus\" top ok </dev/null" typescript >/dev/null &&
+    grep -q "argus top: standard input is no terminal; use --once" typescript
 '
 
 test_expect_success 'wrong use and missing things' '

@@ -71,14 +71,14 @@ static void loss_line(const struct argus_live_view *v, char *out, size_t size)
              (unsigned long long)v->late, v->n_sealed);
 }
 
+/* Without why: with it the line is too long for many a terminal. */
 static void suspicion_line(const struct argus_live_view *v, char *out, size_t size)
 {
     char node[64];
 
     if (v->suspicion)
-        snprintf(out, size, "suspicion: %s, rank %d on %s: %s", v->suspicion,
-                 v->ranks[v->suspect].rank, plain(v->ranks[v->suspect].node, node, sizeof(node)),
-                 v->why);
+        snprintf(out, size, "suspicion: %s, rank %d on %s", v->suspicion, v->ranks[v->suspect].rank,
+                 plain(v->ranks[v->suspect].node, node, sizeof(node)));
     else
         snprintf(out, size, "suspicion: none");
 }
@@ -117,7 +117,7 @@ static int print_once(const argus_live_t *l, const struct options *o)
     head_line(v, line, sizeof(line));
     puts(line);
     suspicion_line(v, line, sizeof(line));
-    puts(line);
+    printf("%s%s%s\n", line, v->suspicion ? ": " : "", v->suspicion ? v->why : "");
     loss_line(v, line, sizeof(line));
     puts(line);
     puts(table_head);
@@ -144,15 +144,17 @@ static void draw(const argus_live_t *l)
     if (v->suspicion)
         attron(A_REVERSE);
     mvaddnstr(1, 0, line, columns);
-    if (v->suspicion)
+    if (v->suspicion) {
         attroff(A_REVERSE);
+        mvaddnstr(2, 2, v->why, columns > 2 ? columns - 2 : 0);
+    }
     loss_line(v, line, sizeof(line));
-    mvaddnstr(2, 0, line, columns);
+    mvaddnstr(3, 0, line, columns);
     attron(A_UNDERLINE);
-    mvaddnstr(4, 0, table_head, columns);
+    mvaddnstr(5, 0, table_head, columns);
     attroff(A_UNDERLINE);
-    for (int row = 5; row < rows && (size_t)(row - 5) < v->n_ranks; row++) {
-        rank_line(&v->ranks[row - 5], line, sizeof(line));
+    for (int row = 6; row < rows && (size_t)(row - 6) < v->n_ranks; row++) {
+        rank_line(&v->ranks[row - 6], line, sizeof(line));
         mvaddnstr(row, 0, line, columns);
     }
     refresh();
@@ -198,8 +200,10 @@ static int top(const char *what, const struct options *o)
         argus_top_post(what, o->interval);
         return ARGUS_EXIT_OK;
     }
-    if (!o->once && !isatty(STDOUT_FILENO)) {
-        argus_cli_error(NAME, "standard output is no terminal; use --once");
+    /* Without a terminal to read from every look would be over at once, and the next begin. */
+    if (!o->once && (!isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO))) {
+        argus_cli_error(NAME, "standard %s is no terminal; use --once",
+                        isatty(STDOUT_FILENO) ? "input" : "output");
         return ARGUS_EXIT_USAGE;
     }
     if (argus_jobdir_resolve(what, &dir, &err) < 0 || !(l = argus_live_open(dir, &err)))
