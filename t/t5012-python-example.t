@@ -36,6 +36,18 @@ test_expect_success 'nothing there: one line, exit 1' '
     mkdir empty && test_must_fail "$python" "$example" empty 2>err && grep -q "no timelines" err
 '
 
+test_expect_success 'of several steps the newest: the tenth after the ninth' '
+    mkdir -p steps/step-9 steps/step-10 && "$ARGUS_BUILDDIR/live_make" steps/step-9 4 40 1 1 &&
+    "$ARGUS_BUILDDIR/live_make" steps/step-10 4 40 2 1 && touch -d "1 hour ago" steps/step-9 &&
+    "$python" "$example" steps | grep "^longest compute: rank 2"
+'
+
+test_expect_success 'without h5py: one line, exit 1' '
+    mkdir without && echo "raise ImportError(\"No module named h5py\")" >without/h5py.py &&
+    test_expect_code 1 env PYTHONPATH="$PWD/without" "$python" "$example" job 2>err &&
+    test "$(wc -l <err)" = 1 && grep "h5py and numpy are needed" err
+'
+
 "$python" -c 'import matplotlib' 2>/dev/null && test_set_prereq MATPLOTLIB
 test_expect_success MATPLOTLIB '--plot makes a picture' '
     "$python" "$example" open --plot out.png && test -s out.png

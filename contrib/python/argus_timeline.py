@@ -13,15 +13,18 @@ import glob
 import os
 import sys
 
-import h5py
-import numpy as np
+try:
+    import h5py
+    import numpy as np
+except ImportError as e:
+    raise SystemExit(f"argus_timeline.py: {e}; h5py and numpy are needed")
 
 WARMUP, GAP, PARTIAL = 0x1, 0x2, 0x40  # flags of a step that is not compared
 
 
 def timelines(directory):
     """Paths of the newest step's timelines, open ones of a running job included."""
-    for d in [directory] + sorted(glob.glob(os.path.join(directory, "step-*")), reverse=True):
+    for d in [directory] + sorted(glob.glob(os.path.join(directory, "step-*")), key=os.path.getmtime, reverse=True):
         paths = sorted(glob.glob(os.path.join(d, "rank-*.h5")) + glob.glob(os.path.join(d, "rank-*.h5.open")))
         if paths:
             return paths
