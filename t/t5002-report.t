@@ -103,6 +103,8 @@ test_expect_success 'pictures that lack ranks of the verdict say so' '
 
 test_expect_success 'missing directory, broken and foreign verdict: one line each' '
     test_expect_code 1 "$argus" report nowhere 2>err && test "$(wc -l <err)" = 1 &&
+    test_expect_code 1 "$argus" report job/verdict.json 2>err && test "$(wc -l <err)" = 1 &&
+    grep "^argus report: job/verdict.json: Not a directory" err &&
     mkdir -p torn && head -c 200 job/verdict.json >torn/verdict.json &&
     test_expect_code 1 "$argus" report torn 2>err && test "$(wc -l <err)" = 1 &&
     grep -q "torn/verdict.json" err &&

@@ -20,7 +20,10 @@ static int is_dir(const char *path)
 {
     struct stat st;
 
-    return !stat(path, &st) && S_ISDIR(st.st_mode);
+    if (stat(path, &st))
+        return 0;
+    errno = ENOTDIR;
+    return S_ISDIR(st.st_mode);
 }
 
 /* Job ids as users write them: 4711, 4711_3, 4711+1. */
