@@ -6,13 +6,11 @@
 #include <string.h>
 
 #include "analyzer/report/html.h"
-#include "analyzer/report/words.h"
-#include "analyzer/timeline/timeline_io.h"
+#include "analyzer/report/stacks.h"
 
 #define WIDTH 950
 #define ROW 18
 #define DEPTH_MAX 40
-#define SAMPLES_MAX 1000000
 #define TABLE_ROWS 15
 
 struct frame {
@@ -52,18 +50,18 @@ static struct frame *child_of(struct frame *parent, const char *name, size_t len
 }
 
 /* "outermost;...;innermost" */
-static int add_stack(struct frame *root, const char *folded)
+static int add_stack(struct frame *root, const char *folded, double samples)
 {
     struct frame *at = root;
 
-    root->samples++;
+    root->samples += samples;
     for (int depth = 0; *folded && depth < DEPTH_MAX; depth++) {
         size_t n = strcspn(folded, ";");
 
         at = child_of(at, folded, n);
         if (!at)
             return -1;
-        at->samples++;
+        at->samples += samples;
         folded += n + (folded[n] == ';');
     }
     return 0;
@@ -116,65 +114,31 @@ static void draw_frame(struct picture *p, const struct frame *f, double x, doubl
     }
 }
 
-/* One line of the table: the innermost frame and how often it was on top. */
-struct leaf {
-    char *path;
-    double samples;
-};
-
-static int compare_leaves(const void *a, const void *b)
-{
-    double x = ((const struct leaf *)a)->samples, y = ((const struct leaf *)b)->samples;
-
-    return x < y ? 1 : x > y ? -1 : 0;
-}
-
-static int compare_paths(const void *a, const void *b)
-{
-    return strcmp(((const struct leaf *)a)->path, ((const struct leaf *)b)->path);
-}
-
-static size_t merge_equal(struct leaf *leaves, size_t n)
-{
-    size_t kept = 0;
-
-    qsort(leaves, n, sizeof(*leaves), compare_paths);
-    for (size_t i = 0; i < n; i++) {
-        if (kept && !strcmp(leaves[kept - 1].path, leaves[i].path))
-            leaves[kept - 1].samples += leaves[i].samples;
-        else
-            leaves[kept++] = leaves[i];
-    }
-    qsort(leaves, kept, sizeof(*leaves), compare_leaves);
-    return kept;
-}
-
-static void stacks_table(struct html *h, const struct leaf *leaves, size_t n, double total)
+static void stacks_table(struct html *h, const struct argus_stacks *s)
 {
     static const char *const head[] = {"stack, outermost first", "samples", "share, %"};
 
     html_table(h, "Figures", head, 3);
-    for (size_t i = 0; i < n && i < TABLE_ROWS; i++) {
+    for (size_t i = 0; i < s->n && i < TABLE_ROWS; i++) {
         html_row(h);
-        html_cell(h, leaves[i].path);
-        html_cell_number(h, leaves[i].samples);
-        html_cell_number(h, 100 * leaves[i].samples / total);
+        html_cell(h, s->items[i].folded);
+        html_cell_number(h, s->items[i].samples);
+        html_cell_number(h, 100 * s->items[i].samples / s->samples);
         html_row_end(h);
     }
     html_table_end(h, 1);
 }
 
-static void show(struct html *h, const struct frame *root, struct leaf *leaves, size_t n, int rank,
-                 int starved)
+static void show(struct html *h, const struct frame *root, const struct argus_stacks *s)
 {
     int depth = depth_of(root);
     struct picture p;
     double x = 0;
     char heading[96];
 
-    snprintf(heading, sizeof(heading), "CPU stacks of rank %d", rank);
+    snprintf(heading, sizeof(heading), "CPU stacks of rank %d", s->rank);
     html_section(h, "stacks", heading,
-                 starved
+                 s->starved
                      ? "Samples taken while its GPU had nothing to do; outermost function at "
                        "the bottom, the width is the share of samples."
                      : "Samples of the whole run; outermost function at the bottom, the width is "
@@ -185,45 +149,20 @@ static void show(struct html *h, const struct frame *root, struct leaf *leaves, 
         x += f->samples * WIDTH / root->samples;
     }
     picture_end(h, &p, "Flame graph of the culprit's CPU stacks.");
-    stacks_table(h, leaves, n, root->samples);
+    stacks_table(h, s);
     html_section_end(h);
 }
 
 void html_stacks(struct html *h)
 {
-    const struct argus_model *m = h->m;
-    argus_timeline_t *t = NULL;
-    struct argus_stack_row *rows = NULL;
+    struct argus_stacks *s = argus_stacks_load(h->m, h->v);
     struct frame root = {0};
-    struct leaf *leaves = NULL;
-    size_t rank = 0, n = 0, used = 0;
-    int starved = 0;
 
-    while (rank < m->n_ranks && !argus_view_is_culprit(m, h->v, rank))
-        rank++;
-    if (rank == m->n_ranks || !m->ranks[rank].path ||
-        !(t = argus_timeline_open(m->ranks[rank].path, NULL)))
-        return;
-    rows = argus_timeline_read_all(t, ARGUS_DS_STACKS, SAMPLES_MAX, &n, NULL);
-    for (size_t i = 0; rows && i < n; i++)
-        starved |= rows[i].starved != 0;
-    leaves = rows && n ? calloc(n, sizeof(*leaves)) : NULL;
-    for (size_t i = 0; leaves && i < n; i++) {
-        const char *folded = argus_timeline_string(t, rows[i].folded);
-
-        if ((starved && !rows[i].starved) || !folded[0])
-            continue;
-        leaves[used] = (struct leaf){(char *)folded, 1};
-        used++;
-        if (add_stack(&root, folded) < 0)
+    for (size_t i = 0; s && i < s->n; i++)
+        if (add_stack(&root, s->items[i].folded, s->items[i].samples) < 0)
             h->failed = 1;
-    }
-    if (used && root.child) {
-        used = merge_equal(leaves, used);
-        show(h, &root, leaves, used, m->ranks[rank].rank, starved);
-    }
+    if (root.child)
+        show(h, &root, s);
     free_frames(root.child);
-    free(leaves);
-    free(rows);
-    argus_timeline_close(t);
+    argus_stacks_destroy(s);
 }

@@ -447,6 +447,19 @@ static void html_reads_timelines(void **state)
         strstr(text, "collect (gc)</td><td class=\"n\">15</td><td class=\"n\">75</td>"));
     assert_null(strstr(text, "<script"));
     free(text);
+    /* The terminal names the frame that dominated, for a stall alone. */
+    text = text_of(v, m, 0, 0);
+    assert_null(strstr(text, "CPU stacks"));
+    free(text);
+    v->kind = ARGUS_VERDICT_HOST_STALL;
+    text = text_of(v, m, 0, 0);
+    check_lines(text, 0);
+    assert_non_null(strstr(text, "CPU stacks of rank 5 while its GPU starved, 20 samples\n"
+                                 "   75 % collect (gc)\n"
+                                 "        in main (train.py:1); step (train.py:9)\n"
+                                 "   25 % log (w.py:3)\n"));
+    free(text);
+    v->kind = ARGUS_VERDICT_COMPUTE_STRAGGLER;
     assert_int_equal(argus_report_html("/tmp/no/such/dir/x.html", v, m, &err), -1);
     assert_non_null(strstr(err.text, "/tmp/no/such/dir/x.html"));
     assert_int_equal(argus_report_write(dir, v, m, &err), 0);

@@ -224,7 +224,7 @@ static void stage_bars(struct argus_page *p, const struct argus_model *m)
     free(stages);
 }
 
-static int is_stall(enum argus_verdict_kind kind)
+int argus_strips_is_stall(enum argus_verdict_kind kind)
 {
     return kind == ARGUS_VERDICT_HOST_STALL || kind == ARGUS_VERDICT_DATA_STALL ||
            kind == ARGUS_VERDICT_JIT_STALL || kind == ARGUS_VERDICT_ALLOCATOR_STALL;
@@ -234,9 +234,9 @@ void argus_strips(struct argus_page *p, const struct argus_verdict *v, const str
 {
     int width = p->options.columns - LABEL - 2;
 
-    enum argus_view_kind ranks = argus_words_slow_copies(v) ? ARGUS_VIEW_COPY
-                                 : is_stall(v->kind)        ? ARGUS_VIEW_IDLE
-                                                            : ARGUS_VIEW_COMPUTE;
+    enum argus_view_kind ranks = argus_words_slow_copies(v)       ? ARGUS_VIEW_COPY
+                                 : argus_strips_is_stall(v->kind) ? ARGUS_VIEW_IDLE
+                                                                  : ARGUS_VIEW_COMPUTE;
 
     step_strip(p, v, m);
     if (v->kind == ARGUS_VERDICT_SLOW_LINK && ranks != ARGUS_VIEW_COPY)

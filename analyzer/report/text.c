@@ -8,6 +8,7 @@
 
 #include "analyzer/report/page.h"
 #include "analyzer/report/report.h"
+#include "analyzer/report/stacks.h"
 #include "analyzer/report/strips.h"
 #include "analyzer/report/words.h"
 #include "analyzer/util/replace.h"
@@ -15,6 +16,8 @@
 #define LABEL 12         /* column of the card's values */
 #define EVIDENCE_ROWS 16 /* lines of a table before "and N more" */
 #define LIST_ROWS 12
+#define STACK_ROWS 3 /* CPU stacks, the most frequent first */
+#define CALLERS 4    /* of the innermost frame */
 
 static enum argus_ink severity_ink(const struct argus_verdict *v)
 {
@@ -135,6 +138,53 @@ static void sentences(struct argus_page *p, const char *heading, char *const *li
         argus_page_printf(p, "  and %zu more in verdict.json\n", n - LIST_ROWS);
 }
 
+/* "  in a; b": those who called the innermost frame, `n` bytes of the folded stack; a few of them tell where. */
+static void callers(struct argus_page *p, const char *folded, size_t n)
+{
+    size_t first = n;
+    char *text;
+
+    for (int k = 0; k < CALLERS && first > 0; k++)
+        while (--first > 0 && folded[first] != ';')
+            ;
+    first += folded[first] == ';';
+    if (n <= first || !(text = calloc(1, 4 + 2 * (n - first))))
+        return;
+    strcpy(text, "in ");
+    for (size_t i = first, at = 3; i < n; i++) {
+        text[at++] = folded[i];
+        if (folded[i] == ';')
+            text[at++] = ' ';
+    }
+    argus_page_tab(p, 8);
+    argus_page_wrap(p, 8, text);
+    free(text);
+}
+
+/* What the host was doing while its GPU starved. */
+static void stacks(struct argus_page *p, const struct argus_verdict *v, const struct argus_model *m)
+{
+    struct argus_stacks *s = argus_strips_is_stall(v->kind) ? argus_stacks_load(m, v) : NULL;
+    char heading[96], samples[32];
+
+    if (!s)
+        return;
+    argus_words_count((long)s->samples, "sample", samples, sizeof(samples));
+    snprintf(heading, sizeof(heading), "CPU stacks of rank %d%s, %s", s->rank,
+             s->starved ? " while its GPU starved" : "", samples);
+    argus_page_heading(p, heading);
+    for (size_t i = 0; i < s->n && i < STACK_ROWS; i++) {
+        const char *inner = strrchr(s->items[i].folded, ';');
+
+        argus_page_printf(p, "  %3.0f %%", 100 * s->items[i].samples / s->samples);
+        argus_page_tab(p, 8);
+        argus_page_wrap(p, 8, inner ? inner + 1 : s->items[i].folded);
+        if (inner)
+            callers(p, s->items[i].folded, (size_t)(inner - s->items[i].folded));
+    }
+    argus_stacks_destroy(s);
+}
+
 static void findings(struct argus_page *p, const struct argus_verdict *v)
 {
     char who[256], detail[512];
@@ -215,8 +265,10 @@ int argus_report_text(FILE *out, const struct argus_verdict *v, const struct arg
     card(&p, v);
     next_steps(&p, v);
     evidence(&p, v);
-    if (m)
+    if (m) {
+        stacks(&p, v, m);
         argus_strips(&p, v, m);
+    }
     findings(&p, v);
     sentences(&p, "Explained by it", v->explained, v->n_explained);
     other_steps(&p, v);
