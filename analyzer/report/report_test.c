@@ -84,6 +84,7 @@ static void the_card_says_it_all(void **state)
 
     (void)state;
     assert_non_null(strstr(text, "compute-straggler (critical)"));
+    assert_non_null(strstr(text, "  kind      clock: all kernels are slower alike\n"));
     assert_non_null(strstr(text, "rank 10 on n02, GPU 2 (GPU-0a1b2c3d)"));
     assert_non_null(strstr(text, "step 100 of 300, persistent"));
     assert_non_null(strstr(text, "1.24x as long"));
