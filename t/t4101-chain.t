@@ -68,11 +68,13 @@ test_expect_success 'a slow way to the network: one of a ring; with the proxies 
 
 test_expect_success 'one ring of all ranks, slow from the first step: its ways against one another where the proxies are listened to' '
     RPN=2 && chain 8 --slow-link 3-4:6 && RPN= && is $V "v[\"verdict\"]" ok &&
+    is $V "[n.split(\": \")[0] for n in v[\"data_quality\"][\"notes\"]]" "['\''links between nodes node0, node1, node2 and node3'\'']" &&
     RPN=2 && OPTIONS="-o links=on" && chain 8 --slow-link 3-4:6 && RPN= && OPTIONS= &&
     is $V "v[\"verdict\"], v[\"onset_step\"], v[\"link\"][\"scope\"]" "('\''slow-link'\'', None, '\''pair'\'')" &&
     is $V "sorted([v[\"link\"][\"rank\"], v[\"link\"][\"peer\"]])" "[3, 4]" &&
     is $V "3 < v[\"link\"][\"factor\"] < 7" True &&
-    RPN=2 && OPTIONS="-o links=on" && chain 8 && RPN= && OPTIONS= && is $V "v[\"verdict\"]" ok
+    RPN=2 && OPTIONS="-o links=on" && chain 8 && RPN= && OPTIONS= &&
+    is $V "v[\"verdict\"], v[\"data_quality\"][\"notes\"]" "('\''ok'\'', [])"
 '
 
 test_expect_success 'a pipeline whose sends and receives share calls: they line up, and its slow pair is found' '
@@ -80,7 +82,10 @@ test_expect_success 'a pipeline whose sends and receives share calls: they line 
     is $V "v[\"verdict\"], v[\"data_quality\"][\"notes\"]" "('\''ok'\'', [])" &&
     RPN=2 && chain 8 --pp 4 --slow-link 2-4:30 && RPN= &&
     is $V "v[\"verdict\"], v[\"link\"][\"scope\"], v[\"data_quality\"][\"notes\"]" "('\''slow-link'\'', '\''pair'\'', [])" &&
-    is $V "sorted([v[\"link\"][\"rank\"], v[\"link\"][\"peer\"]])" "[2, 4]"
+    is $V "sorted([v[\"link\"][\"rank\"], v[\"link\"][\"peer\"]])" "[2, 4]" &&
+    RPN=2 && chain 8 --pp 4 --slow-link 2-4:30 --slow-link 3-5:30 && RPN= &&
+    is $V "v[\"verdict\"], v[\"link\"][\"scope\"], v[\"onset_step\"]" "('\''slow-link'\'', '\''pair'\'', None)" &&
+    is $V "sorted([v[\"link\"][\"node\"], v[\"link\"][\"peer_node\"]])" "['\''node1'\'', '\''node2'\'']"
 '
 
 test_expect_success 'pipeline bubble: the stage, never a rank' '

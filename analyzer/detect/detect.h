@@ -63,6 +63,11 @@ int argus_detect_all(const struct argus_model *m, struct argus_evidence_list *ou
                      argus_error_t *err);
 void argus_evidence_list_clear(struct argus_evidence_list *list);
 
+/* A sentence for data_quality.notes on the ways between nodes (`inter` 1) or within them that nothing could be held
+ * against but their own past, and that no evidence blames; empty: there are none.  -1: no memory. */
+int argus_links_not_compared(const struct argus_model *m, const struct argus_evidence_list *list,
+                             int inter, char *text, size_t size);
+
 /* Join what belongs together (slow GPUs of one node, splits of several stages). */
 int argus_evidence_merge(const struct argus_model *m, struct argus_evidence_list *list);
 /* A new, empty item (onset, recovered, stage unknown); NULL: no memory. */

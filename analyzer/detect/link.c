@@ -19,8 +19,6 @@
 #define SPLIT_RATIO 1.25
 #define MIN_Z 3.5
 #define SPREAD_FLOOR 0.008
-#define REGULAR 0.8    /* of the steps: the class belongs to each of them */
-#define MIN_SIBLINGS 3 /* groups of a shape, itself included, for a majority */
 
 struct scan {
     const struct argus_model *m;
@@ -29,42 +27,6 @@ struct scan {
     int *group_of; /* by comm class */
     struct argus_series q;
 };
-
-static int inter_node(const struct argus_model *m, const struct argus_comm_class *c)
-{
-    const struct argus_group *g = &m->groups[c->group];
-    int a, b;
-
-    if (c->from < 0 || c->to < 0 || c->func == ARGUS_FUNC_BROADCAST)
-        return g->nodes > 1;
-    a = (uint32_t)c->from < g->size ? g->members[c->from] : -1;
-    b = (uint32_t)c->to < g->size ? g->members[c->to] : -1;
-    return a < 0 || b < 0 ? g->nodes > 1 : m->ranks[a].node != m->ranks[b].node;
-}
-
-static int is_pair(const struct argus_comm_class *c)
-{
-    return (c->func == ARGUS_FUNC_SEND || c->func == ARGUS_FUNC_SENDRECV) && c->from >= 0 &&
-           c->to >= 0;
-}
-
-/* Only whole groups: where a member was not recorded, lateness of that member would look like work. */
-static int usable(const struct argus_model *m, const struct argus_comm_class *c)
-{
-    return c->matched && c->ranks == c->expects && c->ranks >= 2 && !m->groups[c->group].pseudo &&
-           c->func != ARGUS_FUNC_BARRIER && c->count > 0;
-}
-
-static int same_shape(const struct argus_model *m, const struct argus_comm_class *a,
-                      const struct argus_comm_class *b)
-{
-    const struct argus_group *x = &m->groups[a->group], *y = &m->groups[b->group];
-
-    return a->func == b->func && a->dtype == b->dtype && a->bytes == b->bytes &&
-           a->bytes_max == b->bytes_max && a->count == b->count && is_pair(a) == is_pair(b) &&
-           (is_pair(a) || (x->size == y->size && x->nodes == y->nodes && x->kind == y->kind)) &&
-           inter_node(m, a) == inter_node(m, b);
-}
 
 /* Group by group, pair by pair: the classes that share a path. */
 static int add_class(struct scan *s, int cc)
@@ -76,8 +38,8 @@ static int add_class(struct scan *s, int cc)
     for (size_t i = s->n_groups; i-- > 0 && !g;) {
         const struct argus_comm_class *other = &s->m->comm_classes[s->groups[i].classes[0]];
 
-        if (other->group == c->group && is_pair(other) == is_pair(c) &&
-            (!is_pair(c) || (other->from == c->from && other->to == c->to)))
+        if (other->group == c->group && argus_link_is_pair(other) == argus_link_is_pair(c) &&
+            (!argus_link_is_pair(c) || (other->from == c->from && other->to == c->to)))
             g = &s->groups[i];
         if (other->group != c->group)
             break; /* classes come in order of group */
@@ -89,10 +51,10 @@ static int add_class(struct scan *s, int cc)
         g = &groups[s->n_groups++];
         memset(g, 0, sizeof(*g));
         g->group = c->group;
-        g->pair = is_pair(c);
+        g->pair = argus_link_is_pair(c);
         g->from = c->from;
         g->to = c->to;
-        g->inter = inter_node(s->m, c);
+        g->inter = argus_link_inter(s->m, c);
         g->shift = (struct argus_shift){.onset = -1, .recovered = -1, .ratio = 1};
     }
     if (!(classes = realloc(g->classes, (g->n_classes + 1) * sizeof(int))))
@@ -103,87 +65,8 @@ static int add_class(struct scan *s, int cc)
     return 0;
 }
 
-/* Expected work of a class at each step: median of its siblings (without itself when they are
- * few).  Returns the number of siblings, itself included; 0 on no memory. */
-static size_t expected_of(struct scan *s, const struct argus_comm_class *c, const int *siblings,
-                          size_t n, float *expected)
-{
-    double *x = malloc((n + 1) * sizeof(*x));
-
-    if (!x)
-        return 0;
-    for (int k = 0; k < s->m->n_steps; k++) {
-        size_t points = 0;
-
-        for (size_t i = 0; i < n; i++) {
-            const struct argus_comm_class *o = &s->m->comm_classes[siblings[i]];
-
-            if ((n < 8 && o == c) || isnan(o->work[k]))
-                continue;
-            x[points++] = (double)o->work[k];
-        }
-        expected[k] = (float)argus_median_inplace(x, points);
-    }
-    free(x);
-    return n;
-}
-
-struct shape_entry {
-    int cc;
-    int shape;
-};
-
-/* Shapes by comparing with the first class of each; jobs have few shapes. */
-static struct shape_entry *shapes_of(struct scan *s, size_t *n, int *n_shapes)
-{
-    const struct argus_model *m = s->m;
-    struct shape_entry *all = malloc((m->n_comm_classes + 1) * sizeof(*all));
-    int *first = malloc((m->n_comm_classes + 1) * sizeof(int));
-
-    *n = 0;
-    *n_shapes = 0;
-    for (size_t i = 0; all && first && i < m->n_comm_classes; i++) {
-        int shape;
-
-        if (!usable(m, &m->comm_classes[i]))
-            continue;
-        for (shape = 0; shape < *n_shapes; shape++)
-            if (same_shape(m, &m->comm_classes[first[shape]], &m->comm_classes[i]))
-                break;
-        if (shape == *n_shapes)
-            first[(*n_shapes)++] = (int)i;
-        all[(*n)++] = (struct shape_entry){(int)i, shape};
-    }
-    if (!first) {
-        free(all);
-        all = NULL;
-    }
-    free(first);
-    return all;
-}
-
-/* Steps of [first, end) in which the class was seen, of those compared. */
-static double presence(const struct argus_model *m, const struct argus_comm_class *c, int first,
-                       int end)
-{
-    int seen = 0, all = 0;
-
-    for (int k = first; k < end && k < m->n_steps; k++)
-        if (m->use[k]) {
-            all++;
-            seen += !isnan(c->work[k]);
-        }
-    return all ? (double)seen / all : 0;
-}
-
-/* Part of every step, but for those that lost records; not a broadcast of the first step. */
-static int regular(const struct argus_model *m, const struct argus_comm_class *c)
-{
-    return presence(m, c, 0, m->n_steps) >= REGULAR;
-}
-
 /* Actual and expected time of a path in step k, over classes with siblings (or all: past). */
-static int add_series(struct scan *s, const struct shape_entry *all, size_t n, int n_shapes)
+static int add_series(struct scan *s, const struct argus_link_shape *all, size_t n, int n_shapes)
 {
     const struct argus_model *m = s->m;
     size_t steps = (size_t)m->n_steps + 1;
@@ -192,12 +75,13 @@ static int add_series(struct scan *s, const struct shape_entry *all, size_t n, i
     int rc = expected && siblings ? 0 : -1;
 
     for (int shape = 0; shape < n_shapes && !rc; shape++) {
-        size_t n_sib = 0;
+        size_t n_sib = 0, n_ref;
         int shared = 0;
 
         for (size_t i = 0; i < n; i++)
             if (all[i].shape == shape)
                 siblings[n_sib++] = all[i].cc;
+        n_ref = n_sib ? argus_link_measure(m, siblings, n_sib) : 0;
         for (size_t i = 0; i < n_sib && !rc; i++) {
             const struct argus_comm_class *c = &m->comm_classes[siblings[i]];
             struct argus_link_group *g = &s->groups[s->group_of[siblings[i]]];
@@ -212,17 +96,17 @@ static int add_series(struct scan *s, const struct shape_entry *all, size_t n, i
                 }
             }
             /* NAN stays NAN; what runs now and then is no part of what the path does in a step */
-            if (regular(m, c))
+            if (argus_link_regular(m, c))
                 for (int k = 0; k < m->n_steps; k++)
                     g->total[k] += (float)c->count * c->work[k];
             if (n_sib > g->siblings)
                 g->siblings = n_sib;
             if (n_sib < 2)
                 continue;
-            if (n_sib < 8 || !shared) { /* many siblings share one median */
-                if (!expected_of(s, c, siblings, n_sib, expected))
+            if (n_ref < 8 || !shared) { /* many siblings share one median */
+                if (!argus_link_expected(m, c, siblings, n_ref, expected))
                     rc = -1;
-                shared = n_sib >= 8;
+                shared = n_ref >= 8;
             }
             for (int k = 0; k < m->n_steps; k++)
                 if (!isnan(c->work[k]) && !isnan(expected[k])) {
@@ -236,17 +120,16 @@ static int add_series(struct scan *s, const struct shape_entry *all, size_t n, i
     return rc;
 }
 
-static void series(struct scan *s, const float *num, const float *den)
+void argus_link_series(struct argus_series *q, const struct argus_model *m, const float *num,
+                       const float *den)
 {
-    struct argus_series *q = &s->q;
-
     q->n = 0;
-    for (int k = 0; k < s->m->n_steps; k++) {
+    for (int k = 0; k < m->n_steps; k++) {
         double v = num ? (double)num[k] : NAN;
 
         if (den)
             v = den[k] > 0 ? v / (double)den[k] : NAN;
-        if (!s->m->use[k] || isnan(v) || !(v > 0))
+        if (!m->use[k] || isnan(v) || !(v > 0))
             continue;
         q->x[q->n] = v;
         q->at[q->n++] = k;
@@ -264,8 +147,9 @@ static int same_work(const struct scan *s, const struct argus_link_group *g)
     for (; i < m->n_comm_classes && m->comm_classes[i].group == g->group; i++) {
         const struct argus_comm_class *c = &m->comm_classes[i];
 
-        if (!regular(m, c) && fabs(presence(m, c, 0, g->shift.first) -
-                                   presence(m, c, g->shift.first, g->shift.end)) > 1 - REGULAR)
+        if (!argus_link_regular(m, c) &&
+            fabs(argus_link_presence(m, c, 0, g->shift.first) -
+                 argus_link_presence(m, c, g->shift.first, g->shift.end)) > 1 - ARGUS_LINK_REGULAR)
             return 0;
     }
     return 1;
@@ -276,7 +160,7 @@ static int own_past(struct scan *s, struct argus_link_group *g, double min_ratio
 {
     struct argus_change change;
 
-    series(s, g->total, NULL);
+    argus_link_series(&s->q, s->m, g->total, NULL);
     if (s->q.n < ARGUS_SHIFT_MIN_LENGTH)
         return 0;
     change = argus_change_find(s->q.x, (size_t)s->q.n, min_ratio, ARGUS_SHIFT_MIN_LENGTH, 0);
@@ -298,17 +182,17 @@ static void judge_group(struct scan *s, struct argus_link_group *g)
 {
     if (!g->actual)
         return;
-    if (g->siblings < MIN_SIBLINGS && uneven(s, g))
+    if (g->siblings < ARGUS_LINK_MIN_SIBLINGS && uneven(s, g))
         return;
     if (g->siblings >= 2) {
-        series(s, g->actual, g->expected);
+        argus_link_series(&s->q, s->m, g->actual, g->expected);
         g->typical = argus_series_median(&s->q, 0, s->m->n_steps, NULL);
         g->compared = s->q.n >= ARGUS_SHIFT_MIN_LENGTH;
         if (!argus_shift_of_ratio(&g->shift, s->m, &s->q, MIN_RATIO)) {
             g->shift.ratio = 1;
             return;
         }
-        if (g->siblings >= MIN_SIBLINGS) {
+        if (g->siblings >= ARGUS_LINK_MIN_SIBLINGS) {
             g->slow = 1;
             return;
         }
@@ -357,8 +241,8 @@ static void common_past(struct scan *s)
             /* pairs: between two stages, say; those of the next two share neither nodes nor fate */
             if (o->inter != g->inter || o->pair != g->pair || o->siblings != g->siblings ||
                 s->m->groups[o->group].kind != s->m->groups[g->group].kind ||
-                (g->pair && !same_shape(s->m, &s->m->comm_classes[o->classes[0]],
-                                        &s->m->comm_classes[g->classes[0]])))
+                (g->pair && !argus_link_same_shape(s->m, &s->m->comm_classes[o->classes[0]],
+                                                   &s->m->comm_classes[g->classes[0]])))
                 continue;
             kin++;
             if (!o->slow && slower_than_past[j]) {
@@ -397,7 +281,7 @@ static void outliers(struct scan *s)
                 x[n++] = s->groups[j].typical;
                 slow += (size_t)s->groups[j].slow;
             }
-        if (n < MIN_SIBLINGS)
+        if (n < ARGUS_LINK_MIN_SIBLINGS)
             continue;
         median = argus_median(x, n);
         mad = argus_mad(x, n, median);
@@ -418,7 +302,7 @@ static int uneven_rings(struct scan *s)
         double ratio;
 
         if (!g->actual || g->slow || g->split || g->pair || !g->inter ||
-            g->siblings >= MIN_SIBLINGS)
+            g->siblings >= ARGUS_LINK_MIN_SIBLINGS)
             continue;
         files += s->m->groups[g->group].present;
         if (files > ARGUS_LINK_TIMELINES)
@@ -461,12 +345,12 @@ static void clear(struct scan *s)
 int argus_detect_link(const struct argus_model *m, struct argus_evidence_list *out)
 {
     struct scan s = {.m = m};
-    struct shape_entry *all = NULL;
+    struct argus_link_shape *all = NULL;
     size_t n = 0;
     int n_shapes = 0, rc = -1;
 
     s.group_of = calloc(m->n_comm_classes + 1, sizeof(int));
-    all = shapes_of(&s, &n, &n_shapes);
+    all = argus_link_shapes(m, 0, &n, &n_shapes);
     if (argus_series_init(&s.q, m) || !s.group_of || !all)
         goto out;
     for (size_t i = 0; i < n; i++)
@@ -476,6 +360,8 @@ int argus_detect_link(const struct argus_model *m, struct argus_evidence_list *o
         goto out;
     for (size_t i = 0; i < s.n_groups; i++)
         judge_group(&s, &s.groups[i]);
+    if (argus_link_pairs_elsewhere(m, s.groups, s.n_groups))
+        goto out;
     outliers(&s);
     common_past(&s);
     if (uneven_rings(&s))

@@ -7,7 +7,38 @@
 
 #include "analyzer/detect/shift.h"
 
-#define ARGUS_LINK_TIMELINES 256 /* that are read again for what the proxies say */
+#define ARGUS_LINK_TIMELINES 256  /* that are read again for what the proxies say */
+#define ARGUS_LINK_MIN_SIBLINGS 3 /* groups of a shape, itself included, for a majority */
+#define ARGUS_LINK_APART                                                                           \
+    2.0 /* ways that take as many times as long as others are slow, majority or not */
+#define ARGUS_LINK_REGULAR 0.8 /* of the steps: the class belongs to each of them */
+
+/* A collective and its shape: those of one shape carry the same between as many in the same way. */
+struct argus_link_shape {
+    int cc; /* comm class */
+    int shape;
+};
+/* link_shapes.c.  All that can be compared, in order of class; malloc'd, NULL: no memory.  `any_count`: sends of the same
+ * bytes are of one shape however many of them a step has. */
+struct argus_link_shape *argus_link_shapes(const struct argus_model *m, int any_count, size_t *n,
+                                           int *n_shapes);
+int argus_link_same_shape(const struct argus_model *m, const struct argus_comm_class *a,
+                          const struct argus_comm_class *b);
+int argus_link_inter(const struct argus_model *m, const struct argus_comm_class *c);
+int argus_link_is_pair(const struct argus_comm_class *c);
+/* Steps of [first, end) in which the class was seen, of those compared. */
+double argus_link_presence(const struct argus_model *m, const struct argus_comm_class *c, int first,
+                           int end);
+/* Part of every step, but for those that lost records; not a broadcast of the first step. */
+int argus_link_regular(const struct argus_model *m, const struct argus_comm_class *c);
+/* Expected work of a class (NULL: of any) at each step: median of its siblings, without itself when they are few.  Returns
+ * the number of siblings, itself included; 0 on no memory. */
+size_t argus_link_expected(const struct argus_model *m, const struct argus_comm_class *c,
+                           const int *siblings, size_t n, float *expected);
+/* Where half or more of the ways between nodes take ARGUS_LINK_APART times as long as the others, and these are alike, the
+ * median is no measure: what the fast ones do the slow ones ought to.  Moves them to the front of `siblings` and returns
+ * how many, else `n`. */
+size_t argus_link_measure(const struct argus_model *m, int *siblings, size_t n);
 
 /* A path: a communicator, or one pair within it, and its collectives. */
 struct argus_link_group {
@@ -25,6 +56,13 @@ struct argus_link_group {
     int by_edges; /* slow from the first step: only the edges of its ring tell */
     struct argus_shift shift;
 };
+
+/* link.c.  The used steps of num, or of num/den, into a series of the model. */
+void argus_link_series(struct argus_series *q, const struct argus_model *m, const float *num,
+                       const float *den);
+/* link_pairs.c.  Pairs that only others with more or fewer sends in a step tell to be slow.  -1: no memory. */
+int argus_link_pairs_elsewhere(const struct argus_model *m, struct argus_link_group *groups,
+                               size_t n);
 
 /* From slow and fast paths to the smallest unit that explains them; adds evidence. */
 int argus_link_locate(const struct argus_model *m, struct argus_link_group *groups, size_t n,

@@ -246,8 +246,10 @@ static void fused_pipelines(void **state)
         job_expect(v, ARGUS_VERDICT_OK, -1);
         assert_int_equal(v->topology.pp, 4);
         assert_int_equal(v->topology.ep, 1);
-        assert_int_equal(v->data_quality.n_notes, 1);
+        assert_int_equal(v->data_quality.n_notes,
+                         2); /* and what crosses nodes beside them is one group */
         assert_non_null(strstr(v->data_quality.notes[0], "share a call"));
+        assert_non_null(strstr(v->data_quality.notes[1], "elsewhere to compare with"));
         argus_verdict_destroy(v);
     }
     s.fused = 0;
@@ -255,6 +257,113 @@ static void fused_pipelines(void **state)
     job_expect(v, ARGUS_VERDICT_OK, -1);
     assert_int_equal(v->data_quality.n_notes, 0);
     argus_verdict_destroy(v);
+}
+
+/* 1: the only note says that the ways between (within) these nodes had nothing to be compared with. */
+static int not_compared(const struct argus_verdict *v, const char *where)
+{
+    return v->data_quality.n_notes == 1 && strstr(v->data_quality.notes[0], where) &&
+           strstr(v->data_quality.notes[0], "elsewhere to compare with");
+}
+
+/* What could not be compared is said, whether it is slow or not; what was is not. */
+static void links_not_compared(void **state)
+{
+    static const struct {
+        int world, tp, pp, per_node;
+        const char *note;
+    } rows[] = {
+        {8, 1, 2, 4, "between nodes n00 and n01: "}, /* siblings, all on the same two nodes */
+        {16, 4, 1, 4, "between nodes n00, n01, n02 and n03: "},
+        {20, 1, 1, 4, "between nodes n00, n01, n02 and 2 more: "}, /* one ring */
+        {4, 1, 1, 4, "within node n00: "},
+        {16, 1, 4, 4, NULL}, /* stages on three pairs of nodes */
+        {16, 2, 4, 4, NULL},
+        {6, 1, 3, 2, NULL},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct job_spec s;
+        struct argus_verdict *v;
+
+        job_spec_init(&s, rows[i].world);
+        s.tp = rows[i].tp;
+        s.pp = rows[i].pp;
+        s.ranks_per_node = rows[i].per_node;
+        v = job_verdict(&s);
+        job_expect(v, ARGUS_VERDICT_OK, -1);
+        if (rows[i].note)
+            assert_true(not_compared(v, rows[i].note));
+        else
+            assert_int_equal(v->data_quality.n_notes, 0);
+        argus_verdict_destroy(v);
+    }
+}
+
+/* Two stages on two nodes: slow from the first step it can't be seen, and that is said; later it is named. */
+static void links_of_two_stages(void **state)
+{
+    struct job_spec s;
+    struct job_fault *f = job_one(&s, 8, JOB_LINK_NODE, -1);
+    struct argus_verdict *v;
+
+    (void)state;
+    s.pp = 2;
+    s.ranks_per_node = 4;
+    f->node = 1;
+    f->factor = 20;
+    v = job_verdict(&s);
+    job_expect(v, ARGUS_VERDICT_OK, -1);
+    assert_true(not_compared(v, "between nodes n00 and n01: "));
+    argus_verdict_destroy(v);
+
+    f->from = 30;
+    v = job_verdict(&s);
+    assert_int_equal(v->kind, ARGUS_VERDICT_SLOW_LINK);
+    assert_in_range(v->onset_step, 29, 31);
+    assert_int_equal(v->data_quality.n_notes, 0);
+    argus_verdict_destroy(v);
+}
+
+/* Most of the ways between stages are slow from the first step on: the few fast ones are the measure, if they are
+ * alike and far away. */
+static void most_links_slow(void **state)
+{
+    static const struct {
+        int world, pp, per_node, node;
+        double factor;
+        const char *scope, *name; /* NULL: ok */
+    } rows[] = {
+        {16, 4, 4, 1, 30, "node", "n01"}, /* 16 of 24 */
+        {4, 4, 1, 1, 30, "nic", "n01"},   /* 4 of 6 */
+        {12, 3, 4, 0, 30, "pair", "n00"}, /* 8 of 16 */
+        {16, 4, 4, 1, 1.6, NULL, NULL},   /* built unlike, it may be */
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct job_spec s;
+        struct job_fault *f = job_one(&s, rows[i].world, JOB_LINK_NODE, -1);
+        struct argus_verdict *v;
+
+        s.pp = rows[i].pp;
+        s.ranks_per_node = rows[i].per_node;
+        f->node = rows[i].node;
+        f->factor = rows[i].factor;
+        v = job_verdict(&s);
+        if (!rows[i].scope) {
+            job_expect(v, ARGUS_VERDICT_OK, -1);
+        } else {
+            assert_int_equal(v->kind, ARGUS_VERDICT_SLOW_LINK);
+            assert_string_equal(v->link->scope, rows[i].scope);
+            assert_string_equal(v->link->node, rows[i].name);
+            assert_int_equal(v->link->n_candidates, 0);
+            assert_true(v->link->factor > 28 && v->link->factor < 32);
+            assert_int_equal(v->onset_step, ARGUS_UNKNOWN);
+        }
+        argus_verdict_destroy(v);
+    }
 }
 
 int main(void)
@@ -266,6 +375,9 @@ int main(void)
         cmocka_unit_test(fused_pipelines),
         cmocka_unit_test(larger_messages),
         cmocka_unit_test(links_of_many_nodes),
+        cmocka_unit_test(links_not_compared),
+        cmocka_unit_test(links_of_two_stages),
+        cmocka_unit_test(most_links_slow),
         cmocka_unit_test(bandwidth_factors),
     };
 

@@ -517,6 +517,20 @@ static struct argus_verdict *short_verdict(struct argus_model *m, argus_error_t 
     return v;
 }
 
+static int note_not_compared(struct argus_model *m, const struct argus_evidence_list *list,
+                             argus_error_t *err)
+{
+    char text[512];
+
+    for (int inter = 1; inter >= 0; inter--) {
+        if (argus_links_not_compared(m, list, inter, text, sizeof(text)))
+            return argus_error(err, "%s: no memory", m->dir);
+        if (*text)
+            argus_model_note(m, "%s", text);
+    }
+    return 0;
+}
+
 struct argus_verdict *argus_diagnose(struct argus_model *m, argus_error_t *err)
 {
     struct argus_evidence_list list;
@@ -525,7 +539,7 @@ struct argus_verdict *argus_diagnose(struct argus_model *m, argus_error_t *err)
     if (m->n_used < m->keys.min_steps)
         return short_verdict(m, err);
 
-    if (!argus_detect_all(m, &list, err))
+    if (!argus_detect_all(m, &list, err) && !note_not_compared(m, &list, err))
         v = argus_arbiter_decide(m, &list, err);
     argus_evidence_list_clear(&list);
     return v;
