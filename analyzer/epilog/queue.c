@@ -342,6 +342,19 @@ int argus_queue_attempt(struct argus_queue *q, const struct argus_queue_entry *e
     return (int)st.st_size;
 }
 
+void argus_queue_excuse(struct argus_queue *q, const struct argus_queue_entry *entry)
+{
+    int dir = open_own(q->queue, entry->name), fd = -1;
+    struct stat st;
+
+    if (dir >= 0)
+        fd = openat(dir, TRIES_NAME, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd >= 0 && fstat(fd, &st) == 0 && st.st_size > 0)
+        (void)!ftruncate(fd, st.st_size - 1);
+    close_fd(&fd);
+    close_fd(&dir);
+}
+
 int64_t argus_queue_age(const char *name)
 {
     const char *stamp = strrchr(name, '.');

@@ -67,6 +67,9 @@ int argus_queue_remove(struct argus_queue *q, struct argus_queue_entry *entry, a
 /* Count an attempt, on disk before it begins: how often the entry has been worked on with it. */
 int argus_queue_attempt(struct argus_queue *q, const struct argus_queue_entry *entry);
 
+/* Take back the attempt that was counted last. */
+void argus_queue_excuse(struct argus_queue *q, const struct argus_queue_entry *entry);
+
 /* Seconds since the entry of this name was queued; 0 if the name does not say. */
 int64_t argus_queue_age(const char *name);
 

@@ -322,28 +322,30 @@ static void make_printable(char *text)
     }
 }
 
+/* How an attempt ended that did not finish the entry. */
+struct ending {
+    char why[ARGUS_MESSAGE_MAX]; /* what went wrong last, which is told with what becomes of it */
+    int excused;                 /* accounting was the reason, not the job: no attempt of it */
+};
+
 /* What was to be told last is told, if anything. */
 static void tell(const struct argus_worker *worker, const struct argus_queue_entry *entry,
-                 char *held)
+                 struct ending *end)
 {
-    if (held[0])
-        complain(worker, LOG_WARNING, entry->name, held);
-    held[0] = '\0';
+    if (end->why[0])
+        complain(worker, LOG_WARNING, entry->name, end->why);
+    end->why[0] = '\0';
 }
 
-/*
- * Listen until it is finished, gone, or out of time.  1: the entry may go; 0: `held` gets what
- * went wrong last, which the caller tells.
- */
+/* Listen until it is finished, gone, or out of time.  1: the entry may go; 0: `end` says why not. */
 static int listen_to(const struct argus_worker *worker, const struct argus_queue_entry *entry,
-                     int fd, char held[ARGUS_MESSAGE_MAX])
+                     int fd, struct ending *end)
 {
     const struct argus_stepconf *first = &entry->steps[0];
     long limit_s = 2L * first->deadline_s + worker->analyze_s + worker->post_s + 120;
     struct timespec start, now;
     int posted = 0;
 
-    held[0] = '\0';
     clock_gettime(CLOCK_MONOTONIC, &start);
     for (;;) {
         struct pollfd p = {fd, POLLIN, 0};
@@ -352,8 +354,8 @@ static int listen_to(const struct argus_worker *worker, const struct argus_queue
 
         clock_gettime(CLOCK_MONOTONIC, &now);
         if (now.tv_sec - start.tv_sec > limit_s) {
-            tell(worker, entry, held);
-            snprintf(held, ARGUS_MESSAGE_MAX, "no end of the analysis");
+            tell(worker, entry, end);
+            snprintf(end->why, sizeof(end->why), "no end of the analysis");
             return 0;
         }
         if (poll(&p, 1, 1000) <= 0)
@@ -364,36 +366,37 @@ static int listen_to(const struct argus_worker *worker, const struct argus_queue
         if (n <= 0)
             return 0;
         message[n] = '\0';
-        tell(worker, entry, held);
+        tell(worker, entry, end);
         if (message[0] == 'F')
             return 1;
         if (message[0] == 'E') {
             make_printable(message);
-            snprintf(held, ARGUS_MESSAGE_MAX, "%s", n > 2 ? message + 2 : "?");
+            snprintf(end->why, sizeof(end->why), "%s", n > 2 ? message + 2 : "?");
         } else if (message[0] == 'V' && message[1] == ' ') {
             /* One line a job, whatever the other side thinks. */
             int settled = !posted && post(worker, entry, message + 2);
 
             posted = 1;
+            end->excused = !settled;
             send(fd, settled ? "P" : "L", 1, MSG_NOSIGNAL);
         }
     }
 }
 
-/* Have the user half work; 1: the entry may go; 0: `held` says why not, if anybody knows. */
+/* Have the user half work; 1: the entry may go; 0: `end` says why not, if anybody knows. */
 static int work_on(const struct argus_worker *worker, const struct argus_queue_entry *entry,
-                   int conclude, char held[ARGUS_MESSAGE_MAX])
+                   int conclude, struct ending *end)
 {
     int pair[2], finished, status;
     pid_t pid;
 
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
-        snprintf(held, ARGUS_MESSAGE_MAX, "socketpair: %s", strerror(errno));
+        snprintf(end->why, sizeof(end->why), "socketpair: %s", strerror(errno));
         return 0;
     }
     pid = fork();
     if (pid < 0) {
-        snprintf(held, ARGUS_MESSAGE_MAX, "fork: %s", strerror(errno));
+        snprintf(end->why, sizeof(end->why), "fork: %s", strerror(errno));
         close(pair[0]);
         close(pair[1]);
         return 0;
@@ -401,7 +404,7 @@ static int work_on(const struct argus_worker *worker, const struct argus_queue_e
     if (pid == 0)
         user_half(worker, entry, conclude, pair[1]);
     close(pair[1]);
-    finished = listen_to(worker, entry, pair[0], held);
+    finished = listen_to(worker, entry, pair[0], end);
     close(pair[0]);
     /* A program that it started itself has a time limit of the processor's, and loses its pipes. */
     if (finished && argus_spawn_reap(pid, ARGUS_SPAWN_KILLED_S, &status) == 0)
@@ -409,8 +412,8 @@ static int work_on(const struct argus_worker *worker, const struct argus_queue_e
     kill(-pid, SIGKILL);
     kill(pid, SIGKILL);
     if (argus_spawn_reap(pid, ARGUS_SPAWN_KILLED_S, &status) < 0 && !finished) {
-        tell(worker, entry, held);
-        snprintf(held, ARGUS_MESSAGE_MAX, "its process %ld cannot be killed", (long)pid);
+        tell(worker, entry, end);
+        snprintf(end->why, sizeof(end->why), "its process %ld cannot be killed", (long)pid);
     }
     return finished;
 }
@@ -431,21 +434,27 @@ static void remove_spools(const struct argus_worker *worker, const struct argus_
 
 /* One line for what is not finished: why, and what becomes of it.  1: it is given up. */
 static int leave_or_give_up(const struct argus_worker *worker,
-                            const struct argus_queue_entry *entry, int attempts, const char *why)
+                            const struct argus_queue_entry *entry, int attempts,
+                            const struct ending *end)
 {
-    int end = attempts >= ATTEMPTS_MAX || argus_queue_age(entry->name) > AGE_MAX_S;
-    char text[ARGUS_MESSAGE_MAX + 64];
+    int old = argus_queue_age(entry->name) > AGE_MAX_S;
+    int over = old || (attempts >= ATTEMPTS_MAX && !end->excused);
+    char text[ARGUS_MESSAGE_MAX + 64], which[32] = "";
 
-    snprintf(text, sizeof(text), "%s%s%s %d of %d", why, why[0] ? "; " : "",
-             end ? "given up at attempt" : "left for argus sweep, attempt",
-             attempts < ATTEMPTS_MAX ? attempts : ATTEMPTS_MAX, ATTEMPTS_MAX);
+    if (!end->excused)
+        snprintf(which, sizeof(which), "%s attempt %d of %d", over ? " at" : ",",
+                 attempts < ATTEMPTS_MAX ? attempts : ATTEMPTS_MAX, ATTEMPTS_MAX);
+    snprintf(text, sizeof(text), "%s%s%s%s", end->why, end->why[0] ? "; " : "",
+             over ? "given up" : "left for argus sweep", which);
     complain(worker, LOG_WARNING, entry->name, text);
-    return end;
+    if (end->excused)
+        argus_queue_excuse(worker->queue, entry);
+    return over;
 }
 
 int argus_worker_run(const struct argus_worker *worker, const char *name)
 {
-    char why[ARGUS_MESSAGE_MAX] = "";
+    struct ending end = {.why = ""};
     struct argus_queue_entry entry;
     argus_error_t err = {""};
     int finished = 0, one_user = 1, attempts;
@@ -463,13 +472,13 @@ int argus_worker_run(const struct argus_worker *worker, const char *name)
     /* It counts from now on: this process may not see the end of it. */
     attempts = argus_queue_attempt(worker->queue, &entry);
     if (!one_user)
-        snprintf(why, sizeof(why), "its markers name two users");
+        snprintf(end.why, sizeof(end.why), "its markers name two users");
     else if (attempts > ATTEMPTS_MAX)
-        snprintf(why, sizeof(why), "the last attempt came to no end");
+        snprintf(end.why, sizeof(end.why), "the last attempt came to no end");
     else
-        finished = work_on(worker, &entry, 0, why);
+        finished = work_on(worker, &entry, 0, &end);
     if (!finished)
-        finished = leave_or_give_up(worker, &entry, attempts, why);
+        finished = leave_or_give_up(worker, &entry, attempts, &end);
     if (finished) {
         remove_spools(worker, &entry);
         if (argus_queue_remove(worker->queue, &entry, &err) < 0)
@@ -481,9 +490,9 @@ int argus_worker_run(const struct argus_worker *worker, const char *name)
 
 int argus_worker_conclude(const struct argus_worker *worker, const struct argus_queue_entry *entry)
 {
-    char why[ARGUS_MESSAGE_MAX] = "";
-    int finished = work_on(worker, entry, 1, why);
+    struct ending end = {.why = ""};
+    int finished = work_on(worker, entry, 1, &end);
 
-    tell(worker, entry, why);
+    tell(worker, entry, &end);
     return finished;
 }
