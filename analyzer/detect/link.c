@@ -38,8 +38,8 @@ static int add_class(struct scan *s, int cc)
     for (size_t i = s->n_groups; i-- > 0 && !g;) {
         const struct argus_comm_class *other = &s->m->comm_classes[s->groups[i].classes[0]];
 
-        if (other->group == c->group && argus_link_is_pair(other) == argus_link_is_pair(c) &&
-            (!argus_link_is_pair(c) || (other->from == c->from && other->to == c->to)))
+        if (other->group == c->group && argus_comm_is_pair(other) == argus_comm_is_pair(c) &&
+            (!argus_comm_is_pair(c) || (other->from == c->from && other->to == c->to)))
             g = &s->groups[i];
         if (other->group != c->group)
             break; /* classes come in order of group */
@@ -51,10 +51,10 @@ static int add_class(struct scan *s, int cc)
         g = &groups[s->n_groups++];
         memset(g, 0, sizeof(*g));
         g->group = c->group;
-        g->pair = argus_link_is_pair(c);
+        g->pair = argus_comm_is_pair(c);
         g->from = c->from;
         g->to = c->to;
-        g->inter = argus_link_inter(s->m, c);
+        g->inter = argus_comm_crosses_nodes(s->m, c);
         g->shift = (struct argus_shift){.onset = -1, .recovered = -1, .ratio = 1};
     }
     if (!(classes = realloc(g->classes, (g->n_classes + 1) * sizeof(int))))

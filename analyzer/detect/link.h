@@ -24,8 +24,6 @@ struct argus_link_shape *argus_link_shapes(const struct argus_model *m, int any_
                                            int *n_shapes);
 int argus_link_same_shape(const struct argus_model *m, const struct argus_comm_class *a,
                           const struct argus_comm_class *b);
-int argus_link_inter(const struct argus_model *m, const struct argus_comm_class *c);
-int argus_link_is_pair(const struct argus_comm_class *c);
 /* Steps of [first, end) in which the class was seen, of those compared. */
 double argus_link_presence(const struct argus_model *m, const struct argus_comm_class *c, int first,
                            int end);

@@ -30,7 +30,7 @@ struct ways {
 /* A pair's calls are of two of the communicator's members. */
 static int takes_part(const struct argus_comm_class *c, uint32_t member)
 {
-    return !argus_link_is_pair(c) || member == (uint32_t)c->from || member == (uint32_t)c->to;
+    return !argus_comm_is_pair(c) || member == (uint32_t)c->from || member == (uint32_t)c->to;
 }
 
 static uint64_t mix(uint64_t x)
@@ -42,7 +42,7 @@ static uint64_t mix(uint64_t x)
 /* Does the class count for the kind of way that is looked at? */
 static int counts(const struct ways *w, const struct argus_comm_class *c)
 {
-    return argus_link_inter(w->m, c) == w->inter && argus_link_regular(w->m, c);
+    return argus_comm_crosses_nodes(w->m, c) == w->inter && argus_link_regular(w->m, c);
 }
 
 /* Nodes of a class, each once: calls `visit`.  Ways within nodes have one. */
@@ -87,7 +87,7 @@ static int by_edges(const struct argus_model *m, const struct argus_comm_class *
 {
     const struct argus_group *g = &m->groups[c->group];
 
-    if (argus_link_is_pair(c) || g->nodes < 3 || g->present > ARGUS_LINK_TIMELINES)
+    if (argus_comm_is_pair(c) || g->nodes < 3 || g->present > ARGUS_LINK_TIMELINES)
         return 0;
     for (uint32_t i = 0; i < g->size; i++)
         if (g->members[i] < 0 || !m->ranks[g->members[i]].has_peer_waits)
@@ -182,7 +182,7 @@ static int blamed(const struct argus_model *m, const struct argus_evidence_list 
 {
     for (size_t i = 0; i < list->n; i++)
         for (size_t j = 0; j < list->items[i].n_comm_classes; j++)
-            if (argus_link_inter(m, &m->comm_classes[list->items[i].comm_classes[j]]) == inter)
+            if (argus_comm_crosses_nodes(m, &m->comm_classes[list->items[i].comm_classes[j]]) == inter)
                 return 1;
     return 0;
 }

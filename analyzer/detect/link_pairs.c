@@ -45,7 +45,7 @@ static int expect(struct elsewhere *e, const struct argus_link_shape *all, size_
             if (all[i].shape == shape)
                 siblings[n_sib++] = all[i].cc;
         c = &m->comm_classes[siblings[0]];
-        if (!argus_link_is_pair(c) || !argus_link_inter(m, c) || c->bytes != c->bytes_max ||
+        if (!argus_comm_is_pair(c) || !argus_comm_crosses_nodes(m, c) || c->bytes != c->bytes_max ||
             equal_counts(m, siblings, n_sib))
             continue;
         for (size_t i = 0; i < n_sib; i++)

@@ -9,24 +9,6 @@
 #define FAST_SHARE 4  /* ... which is at least one way in so many, and at least two */
 #define TYPICAL_OF 64 /* steps that tell a way's usual time */
 
-int argus_link_inter(const struct argus_model *m, const struct argus_comm_class *c)
-{
-    const struct argus_group *g = &m->groups[c->group];
-    int a, b;
-
-    if (c->from < 0 || c->to < 0 || c->func == ARGUS_FUNC_BROADCAST)
-        return g->nodes > 1;
-    a = (uint32_t)c->from < g->size ? g->members[c->from] : -1;
-    b = (uint32_t)c->to < g->size ? g->members[c->to] : -1;
-    return a < 0 || b < 0 ? g->nodes > 1 : m->ranks[a].node != m->ranks[b].node;
-}
-
-int argus_link_is_pair(const struct argus_comm_class *c)
-{
-    return (c->func == ARGUS_FUNC_SEND || c->func == ARGUS_FUNC_SENDRECV) && c->from >= 0 &&
-           c->to >= 0;
-}
-
 /* Only whole groups: where a member was not recorded, lateness of that member would look like work. */
 static int usable(const struct argus_model *m, const struct argus_comm_class *c)
 {
@@ -41,11 +23,11 @@ static int alike(const struct argus_model *m, const struct argus_comm_class *a,
 
     return a->func == b->func && a->dtype == b->dtype && a->bytes == b->bytes &&
            a->bytes_max == b->bytes_max &&
-           (a->count == b->count || (any_count && argus_link_is_pair(a))) &&
-           argus_link_is_pair(a) == argus_link_is_pair(b) &&
-           (argus_link_is_pair(a) ||
+           (a->count == b->count || (any_count && argus_comm_is_pair(a))) &&
+           argus_comm_is_pair(a) == argus_comm_is_pair(b) &&
+           (argus_comm_is_pair(a) ||
             (x->size == y->size && x->nodes == y->nodes && x->kind == y->kind)) &&
-           argus_link_inter(m, a) == argus_link_inter(m, b);
+           argus_comm_crosses_nodes(m, a) == argus_comm_crosses_nodes(m, b);
 }
 
 int argus_link_same_shape(const struct argus_model *m, const struct argus_comm_class *a,
@@ -157,7 +139,7 @@ size_t argus_link_measure(const struct argus_model *m, int *siblings, size_t n)
     const struct argus_comm_class *c = &m->comm_classes[siblings[0]];
     size_t fast = 0;
 
-    if (n < 4 || c->bytes != c->bytes_max || !argus_link_inter(m, c) ||
+    if (n < 4 || c->bytes != c->bytes_max || !argus_comm_crosses_nodes(m, c) ||
         !(ways = malloc(n * sizeof(*ways))))
         return n;
     for (size_t i = 0; i < n; i++) {

@@ -109,9 +109,25 @@ static size_t collect(struct argus_model_build *b, struct entry *entries)
     return n;
 }
 
-static int is_pair(const struct argus_comm_class *c)
+int argus_comm_is_pair(const struct argus_comm_class *c)
 {
     return c->from >= 0 && c->to >= 0;
+}
+
+static int node_of(const struct argus_model *m, const struct argus_group *g, int member)
+{
+    int r = (uint32_t)member < g->size ? g->members[member] : -1;
+
+    return r >= 0 && (size_t)r < m->n_ranks ? m->ranks[r].node : -1;
+}
+
+int argus_comm_crosses_nodes(const struct argus_model *m, const struct argus_comm_class *c)
+{
+    const struct argus_group *g = &m->groups[c->group];
+    int a = argus_comm_is_pair(c) ? node_of(m, g, c->from) : -1;
+    int b = argus_comm_is_pair(c) ? node_of(m, g, c->to) : -1;
+
+    return a < 0 || b < 0 ? g->nodes > 1 : a != b;
 }
 
 /* Each rank puts sends and receives together in calls as it likes: those of the other side may be
@@ -134,7 +150,7 @@ static int lines_up(const struct argus_model *m, const struct argus_comm_class *
         const struct argus_rank_comm *x = &e[i].cc->data, *y = &e[0].cc->data;
         int ok = x->usual_count == y->usual_count;
 
-        if (ok && !is_pair(c) && x->seq_per_step && y->seq_per_step && !x->first_seq &&
+        if (ok && !argus_comm_is_pair(c) && x->seq_per_step && y->seq_per_step && !x->first_seq &&
             !y->first_seq) {
             int64_t steps = (int64_t)(x->usual_row + r->first_step + r->shift) -
                             (y->usual_row + ref->first_step + ref->shift);
@@ -271,7 +287,7 @@ static int add_class(struct argus_model *m, struct entry *e, size_t n)
     c->from = e[0].key.from;
     c->to = e[0].key.to;
     c->ranks = n;
-    c->expects = is_pair(c) ? 2 : g->size;
+    c->expects = argus_comm_is_pair(c) ? 2 : g->size;
     c->bytes = UINT64_MAX;
     for (size_t i = 0; i < n; i++) {
         struct argus_digest_comm_class *cc = e[i].cc;
@@ -293,7 +309,7 @@ static int add_class(struct argus_model *m, struct entry *e, size_t n)
                          g->name ? g->name : "without a name");
     if (fill_work(m, c, e, n))
         return -1;
-    g->per_step += c->count * (is_pair(c) ? (double)n / g->size : 1.0);
+    g->per_step += c->count * (argus_comm_is_pair(c) ? (double)n / g->size : 1.0);
     g->bytes += c->count * (double)c->bytes;
     m->n_comm_classes++;
     return 0;

@@ -314,6 +314,10 @@ double argus_model_alike(const struct argus_model *m, const struct argus_model_r
 /* The same, however often b runs them. */
 double argus_model_same_kernels(const struct argus_model *m, const struct argus_model_rank *a,
                                 const struct argus_model_rank *b);
+/* Are sender and receiver of it known?  Then only they take part, not all members of the group. */
+int argus_comm_is_pair(const struct argus_comm_class *c);
+/* Does it go over the network?  A pair of a group on several nodes may be within one of them. */
+int argus_comm_crosses_nodes(const struct argus_model *m, const struct argus_comm_class *c);
 /* Median over used steps of a column of one rank; NAN: none. */
 double argus_model_rank_median(const struct argus_model *m, size_t rank_index, enum argus_column c);
 /* Step time of step k: median over ranks of DURATION; NAN: none. */

@@ -63,7 +63,7 @@ static int node_of_member(const struct argus_model *m, const struct argus_comm_c
 {
     int r = m->groups[c->group].members[i];
 
-    if (argus_view_is_pair(c) && (int)i != c->from && (int)i != c->to)
+    if (argus_comm_is_pair(c) && (int)i != c->from && (int)i != c->to)
         return -1;
     return r >= 0 && (size_t)r < m->n_ranks ? m->ranks[r].node : -1;
 }
@@ -78,7 +78,7 @@ static int node_ratios(const struct argus_model *m, const double *ratio, double 
     for (size_t c = 0; c < m->n_comm_classes; c++) {
         const struct argus_comm_class *cc = &m->comm_classes[c];
 
-        if (isnan(ratio[c]) || !argus_view_crosses_nodes(m, cc))
+        if (isnan(ratio[c]) || !argus_comm_crosses_nodes(m, cc))
             continue;
         for (size_t i = 0; i < m->groups[cc->group].size; i++) {
             int node = node_of_member(m, cc, i);
@@ -145,7 +145,7 @@ static void fill_matrix(const struct argus_model *m, const double *ratio, struct
         int rows[NODES];
         size_t n = 0;
 
-        if (isnan(ratio[c]) || !argus_view_crosses_nodes(m, cc))
+        if (isnan(ratio[c]) || !argus_comm_crosses_nodes(m, cc))
             continue;
         for (size_t i = 0; i < m->groups[cc->group].size; i++) {
             int node = node_of_member(m, cc, i), row = node >= 0 ? x->place[node] : -1;

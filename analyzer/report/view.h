@@ -71,11 +71,6 @@ struct argus_view *argus_view_finish(struct argus_view *view, int ok);
 /* Is this rank index named by the verdict, by number or by its node as a whole? */
 int argus_view_is_culprit(const struct argus_model *m, const struct argus_verdict *v, size_t rank);
 
-/* Are sender and receiver of it known?  Then only they take part, not all members of the group. */
-int argus_view_is_pair(const struct argus_comm_class *c);
-/* Does it go over the network?  A pair of a group on several nodes may be within one of them. */
-int argus_view_crosses_nodes(const struct argus_model *m, const struct argus_comm_class *c);
-
 /* "all-reduce", "reduce-scatter" ... of enum argus_func. */
 const char *argus_view_func_name(int func);
 

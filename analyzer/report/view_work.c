@@ -34,28 +34,6 @@ static float bin_median(const struct argus_model *m, const float *series, int fi
     return used ? (float)argus_median_inplace(scratch, used) : NAN;
 }
 
-int argus_view_is_pair(const struct argus_comm_class *c)
-{
-    return (c->func == ARGUS_FUNC_SEND || c->func == ARGUS_FUNC_SENDRECV) && c->from >= 0 &&
-           c->to >= 0;
-}
-
-static int member_node(const struct argus_model *m, const struct argus_group *g, int member)
-{
-    int r = member >= 0 && (uint32_t)member < g->size ? g->members[member] : -1;
-
-    return r >= 0 && (size_t)r < m->n_ranks ? m->ranks[r].node : -1;
-}
-
-int argus_view_crosses_nodes(const struct argus_model *m, const struct argus_comm_class *c)
-{
-    const struct argus_group *g = &m->groups[c->group];
-    int a = argus_view_is_pair(c) ? member_node(m, g, c->from) : -1;
-    int b = argus_view_is_pair(c) ? member_node(m, g, c->to) : -1;
-
-    return a < 0 || b < 0 ? g->nodes > 1 : a != b;
-}
-
 /* Do two collectives move the same bytes in groups of the same shape, two pairs over ways of the same kind? */
 static int siblings(const struct argus_model *m, const struct argus_comm_class *a,
                     const struct argus_comm_class *b)
@@ -63,9 +41,9 @@ static int siblings(const struct argus_model *m, const struct argus_comm_class *
     const struct argus_group *g = &m->groups[a->group], *h = &m->groups[b->group];
 
     return a->func == b->func && a->bytes == b->bytes && g->kind == h->kind &&
-           argus_view_is_pair(a) == argus_view_is_pair(b) &&
-           (argus_view_is_pair(a) || (g->size == h->size && g->nodes == h->nodes)) &&
-           argus_view_crosses_nodes(m, a) == argus_view_crosses_nodes(m, b);
+           argus_comm_is_pair(a) == argus_comm_is_pair(b) &&
+           (argus_comm_is_pair(a) || (g->size == h->size && g->nodes == h->nodes)) &&
+           argus_comm_crosses_nodes(m, a) == argus_comm_crosses_nodes(m, b);
 }
 
 /* What a transfer should take: the fastest of up to four siblings, the lower quartile of more, so that up to half of
