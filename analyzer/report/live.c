@@ -9,6 +9,7 @@
 #include "analyzer/model/jobdir.h"
 #include "analyzer/report/live_files.h"
 #include "analyzer/stats/stats.h"
+#include "analyzer/util/jsontext.h"
 
 #define ALIKE 0.02       /* kernels a step: ranks this close run the same work */
 #define FEWEST_STEPS 8   /* for a suspicion */
@@ -292,25 +293,9 @@ static json_t *number_or_null(double x)
     return isfinite(x) ? json_real(x) : json_null();
 }
 
-/* JSON is UTF-8; a directory's name or a node's need not be. */
-static json_t *name_object(const char *name)
-{
-    json_t *s = json_string(name);
-    char *plain;
-
-    if (s || !(plain = strdup(name)))
-        return s;
-    for (char *c = plain; *c; c++)
-        if ((unsigned char)*c >= 0x80)
-            *c = '?';
-    s = json_string(plain);
-    free(plain);
-    return s;
-}
-
 static json_t *rank_object(const struct argus_live_rank *r)
 {
-    return json_pack("{si so sb si so so so sI}", "rank", r->rank, "node", name_object(r->node),
+    return json_pack("{si so sb si so so so sI}", "rank", r->rank, "node", argus_json_text(r->node),
                      "sealed", r->sealed, "last_step", r->last_step, "compute_ratio",
                      number_or_null(r->compute_ratio), "wait_share", number_or_null(r->wait_share),
                      "idle_share", number_or_null(r->idle_share), "dropped",
@@ -327,10 +312,10 @@ json_t *argus_live_to_object(const argus_live_t *l, size_t max_ranks)
     if (v->suspicion)
         suspicion =
             json_pack("{ss si so ss}", "verdict", v->suspicion, "rank", v->ranks[v->suspect].rank,
-                      "node", name_object(v->ranks[v->suspect].node), "why", v->why);
+                      "node", argus_json_text(v->ranks[v->suspect].node), "why", v->why);
     return json_pack("{ss so so so sb si si si si so so so so sI sI sI}", "schema", "argus-top/1",
-                     "dir", name_object(l->dir), "job", name_object(v->job), "step",
-                     name_object(v->step), "simulated", v->simulated, "world", v->world,
+                     "dir", argus_json_text(l->dir), "job", argus_json_text(v->job), "step",
+                     argus_json_text(v->step), "simulated", v->simulated, "world", v->world,
                      "ranks_seen", (int)v->n_ranks, "ranks_ended", (int)v->n_sealed, "last_step",
                      v->last_step, "step_ms", number_or_null(v->step_ms), "step_ms_p50",
                      number_or_null(v->step_ms_p50), "suspicion", suspicion, "ranks", ranks,

@@ -7,28 +7,10 @@
 #include <string.h>
 
 #include "analyzer/verdict/json.h"
+#include "analyzer/util/jsontext.h"
 #include "analyzer/util/replace.h"
 
 #define DIGITS 10 /* significant digits of a number: 0.97 stays 0.97 */
-
-/* Names come from drivers and file systems: what is not UTF-8 is shown as '?'. */
-static json_t *string_or_null(const char *text)
-{
-    json_t *s;
-    char *plain;
-
-    if (!text)
-        return json_null();
-    s = json_string(text);
-    if (s || !(plain = strdup(text)))
-        return s;
-    for (char *c = plain; *c; c++)
-        if ((unsigned char)*c >= 0x80)
-            *c = '?';
-    s = json_string(plain);
-    free(plain);
-    return s;
-}
 
 static json_t *number_or_null(double x)
 {
@@ -50,7 +32,7 @@ static json_t *strings(char *const *list, size_t n)
     json_t *array = json_array();
 
     for (size_t i = 0; array && i < n; i++)
-        json_array_append_new(array, string_or_null(list[i]));
+        json_array_append_new(array, argus_json_text(list[i]));
     return array;
 }
 
@@ -60,8 +42,8 @@ static json_t *culprits(const struct argus_culprit *list, size_t n)
 
     for (size_t i = 0; array && i < n; i++)
         json_array_append_new(array, json_pack("{so so so so}", "rank", index_or_null(list[i].rank),
-                                               "node", string_or_null(list[i].node), "gpu",
-                                               string_or_null(list[i].gpu), "local_rank",
+                                               "node", argus_json_text(list[i].node), "gpu",
+                                               argus_json_text(list[i].gpu), "local_rank",
                                                index_or_null(list[i].local_rank)));
     return array;
 }
@@ -70,10 +52,10 @@ static json_t *link_or_null(const struct argus_link *l)
 {
     if (!l)
         return json_null();
-    return json_pack("{so so so so so so so so}", "scope", string_or_null(l->scope), "node",
-                     string_or_null(l->node), "rank", index_or_null(l->rank), "peer_node",
-                     string_or_null(l->peer_node), "peer", index_or_null(l->peer), "communicator",
-                     string_or_null(l->communicator), "candidates",
+    return json_pack("{so so so so so so so so}", "scope", argus_json_text(l->scope), "node",
+                     argus_json_text(l->node), "rank", index_or_null(l->rank), "peer_node",
+                     argus_json_text(l->peer_node), "peer", index_or_null(l->peer), "communicator",
+                     argus_json_text(l->communicator), "candidates",
                      strings(l->candidates, l->n_candidates), "factor", number_or_null(l->factor));
 }
 
@@ -83,13 +65,13 @@ static json_t *evidence(const struct argus_verdict *v)
 
     for (size_t i = 0; array && i < v->n_evidence; i++) {
         const struct argus_evidence_line *e = &v->evidence[i];
-        json_t *line = json_pack("{so so so so so so}", "signal", string_or_null(e->signal), "rank",
-                                 index_or_null(e->rank), "node", string_or_null(e->node), "value",
+        json_t *line = json_pack("{so so so so so so}", "signal", argus_json_text(e->signal), "rank",
+                                 index_or_null(e->rank), "node", argus_json_text(e->node), "value",
                                  number_or_null(e->value), "peers", number_or_null(e->peers),
-                                 "unit", string_or_null(e->unit));
+                                 "unit", argus_json_text(e->unit));
 
         if (line && e->note)
-            json_object_set_new(line, "note", string_or_null(e->note));
+            json_object_set_new(line, "note", argus_json_text(e->note));
         json_array_append_new(array, line);
     }
     return array;
@@ -106,8 +88,8 @@ static json_t *findings(const struct argus_verdict *v)
             array,
             json_pack("{ss ss so so so so so so so}", "verdict", argus_verdict_kind_name(f->kind),
                       "severity", argus_severity_name(f->severity), "culprits",
-                      culprits(f->culprits, f->n_culprits), "pattern", string_or_null(f->pattern),
-                      "subkind", string_or_null(f->subkind), "text", string_or_null(f->text),
+                      culprits(f->culprits, f->n_culprits), "pattern", argus_json_text(f->pattern),
+                      "subkind", argus_json_text(f->subkind), "text", argus_json_text(f->text),
                       "onset_step", index_or_null(f->onset_step), "slowdown",
                       number_or_null(f->slowdown), "gpu_hours", number_or_null(f->gpu_hours)));
     }
@@ -116,8 +98,8 @@ static json_t *findings(const struct argus_verdict *v)
 
 static json_t *job(const struct argus_verdict *v)
 {
-    json_t *o = json_pack("{so so si si si si so so}", "id", string_or_null(v->job.id), "step",
-                          string_or_null(v->job.step), "ranks", v->job.ranks, "nodes", v->job.nodes,
+    json_t *o = json_pack("{so so si si si si so so}", "id", argus_json_text(v->job.id), "step",
+                          argus_json_text(v->job.step), "ranks", v->job.ranks, "nodes", v->job.nodes,
                           "gpus", v->job.gpus, "steps", v->job.steps, "step_ms_p50",
                           number_or_null(v->job.step_ms_p50), "gpu_hours",
                           number_or_null(v->job.gpu_hours));
@@ -149,7 +131,7 @@ static json_t *steps(const struct argus_verdict *v)
     for (size_t i = 0; array && i < v->n_steps; i++) {
         const struct argus_step_line *s = &v->steps[i];
 
-        json_array_append_new(array, json_pack("{so ss ss so so}", "step", string_or_null(s->step),
+        json_array_append_new(array, json_pack("{so ss ss so so}", "step", argus_json_text(s->step),
                                                "verdict", argus_verdict_kind_name(s->kind),
                                                "severity", argus_severity_name(s->severity),
                                                "slowdown", number_or_null(s->slowdown), "gpu_hours",
@@ -171,9 +153,9 @@ json_t *argus_verdict_to_object(const struct argus_verdict *v)
     rc |= json_object_set_new(o, "confidence", number_or_null(v->confidence));
     rc |= json_object_set_new(o, "culprits", culprits(v->culprits, v->n_culprits));
     rc |= json_object_set_new(o, "stage", index_or_null(v->stage));
-    rc |= json_object_set_new(o, "phase", string_or_null(v->phase));
-    rc |= json_object_set_new(o, "pattern", string_or_null(v->pattern));
-    rc |= json_object_set_new(o, "subkind", string_or_null(v->subkind));
+    rc |= json_object_set_new(o, "phase", argus_json_text(v->phase));
+    rc |= json_object_set_new(o, "pattern", argus_json_text(v->pattern));
+    rc |= json_object_set_new(o, "subkind", argus_json_text(v->subkind));
     rc |= json_object_set_new(o, "link", link_or_null(v->link));
     rc |= json_object_set_new(o, "onset_step", index_or_null(v->onset_step));
     rc |= json_object_set_new(o, "recovered_step", index_or_null(v->recovered_step));
@@ -185,7 +167,7 @@ json_t *argus_verdict_to_object(const struct argus_verdict *v)
     rc |= json_object_set_new(o, "topology",
                               json_pack("{si si si si so}", "tp", v->topology.tp, "pp",
                                         v->topology.pp, "dp", v->topology.dp, "ep", v->topology.ep,
-                                        "source", string_or_null(v->topology.source)));
+                                        "source", argus_json_text(v->topology.source)));
     rc |= json_object_set_new(o, "evidence", evidence(v));
     rc |= json_object_set_new(o, "findings", findings(v));
     if (v->n_steps)
