@@ -162,21 +162,29 @@ static void test_values(void **state)
     assert_int_equal(twice, 1);
 }
 
-/* One comes for the asking, whenever the next one is due. */
-static void test_asked(void **state)
+/* A GPU at 1,980 MHz, whose next sample is due in an hour; the first was asked for and is in `s`. */
+static argus_health_t *asked_once(struct seen *s)
 {
-    static struct seen s;
     argus_health_t *h;
 
-    (void)state;
     setenv("SIMNVML_SM_MHZ", "1980", 1);
     h = argus_health_start(root, library, 3600000000000LL);
     assert_non_null(h);
     argus_health_watch(h, "GPU-simulated-1");
     argus_health_ask(h);
     await(h);
-    memset(&s, 0, sizeof(s));
-    argus_health_take(h, collect, &s);
+    memset(s, 0, sizeof(*s));
+    argus_health_take(h, collect, s);
+    return h;
+}
+
+/* One comes for the asking, whenever the next one is due. */
+static void test_asked(void **state)
+{
+    static struct seen s;
+    argus_health_t *h = asked_once(&s);
+
+    (void)state;
     expect(&s, "gpu_clock_sm_mhz", "GPU-simulated-1", 1980);
     setenv("SIMNVML_SM_MHZ", "1200", 1);
     argus_health_ask(h);
@@ -192,17 +200,9 @@ static void test_asked(void **state)
 static void test_first_ones(void **state)
 {
     static struct seen s;
-    argus_health_t *h;
+    argus_health_t *h = asked_once(&s);
 
     (void)state;
-    setenv("SIMNVML_SM_MHZ", "1980", 1);
-    h = argus_health_start(root, library, 3600000000000LL);
-    assert_non_null(h);
-    argus_health_watch(h, "GPU-simulated-1");
-    argus_health_ask(h);
-    await(h);
-    memset(&s, 0, sizeof(s));
-    argus_health_take(h, collect, &s);
     setenv("SIMNVML_SM_MHZ", "1200", 1);
     memset(&s, 0, sizeof(s));
     for (int i = 0; i < 6000 && !find(&s, "gpu_clock_sm_mhz", "GPU-simulated-1"); i++) {
