@@ -16,14 +16,15 @@
 
 #define ANSWER_MAX 65536
 
+/* 0: no, and errno says why. */
 static int is_dir(const char *path)
 {
     struct stat st;
 
     if (stat(path, &st))
         return 0;
-    errno = ENOTDIR;
-    return S_ISDIR(st.st_mode);
+    errno = S_ISDIR(st.st_mode) ? 0 : ENOTDIR;
+    return errno == 0;
 }
 
 /* Job ids as users write them: 4711, 4711_3, 4711+1. */
