@@ -182,7 +182,8 @@ static int blamed(const struct argus_model *m, const struct argus_evidence_list 
 {
     for (size_t i = 0; i < list->n; i++)
         for (size_t j = 0; j < list->items[i].n_comm_classes; j++)
-            if (argus_comm_crosses_nodes(m, &m->comm_classes[list->items[i].comm_classes[j]]) == inter)
+            if (argus_comm_crosses_nodes(m, &m->comm_classes[list->items[i].comm_classes[j]]) ==
+                inter)
                 return 1;
     return 0;
 }

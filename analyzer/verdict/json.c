@@ -65,10 +65,10 @@ static json_t *evidence(const struct argus_verdict *v)
 
     for (size_t i = 0; array && i < v->n_evidence; i++) {
         const struct argus_evidence_line *e = &v->evidence[i];
-        json_t *line = json_pack("{so so so so so so}", "signal", argus_json_text(e->signal), "rank",
-                                 index_or_null(e->rank), "node", argus_json_text(e->node), "value",
-                                 number_or_null(e->value), "peers", number_or_null(e->peers),
-                                 "unit", argus_json_text(e->unit));
+        json_t *line = json_pack("{so so so so so so}", "signal", argus_json_text(e->signal),
+                                 "rank", index_or_null(e->rank), "node", argus_json_text(e->node),
+                                 "value", number_or_null(e->value), "peers",
+                                 number_or_null(e->peers), "unit", argus_json_text(e->unit));
 
         if (line && e->note)
             json_object_set_new(line, "note", argus_json_text(e->note));
@@ -99,8 +99,8 @@ static json_t *findings(const struct argus_verdict *v)
 static json_t *job(const struct argus_verdict *v)
 {
     json_t *o = json_pack("{so so si si si si so so}", "id", argus_json_text(v->job.id), "step",
-                          argus_json_text(v->job.step), "ranks", v->job.ranks, "nodes", v->job.nodes,
-                          "gpus", v->job.gpus, "steps", v->job.steps, "step_ms_p50",
+                          argus_json_text(v->job.step), "ranks", v->job.ranks, "nodes",
+                          v->job.nodes, "gpus", v->job.gpus, "steps", v->job.steps, "step_ms_p50",
                           number_or_null(v->job.step_ms_p50), "gpu_hours",
                           number_or_null(v->job.gpu_hours));
 
